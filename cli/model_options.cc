@@ -80,6 +80,9 @@ void refuse_for_text(const ModelOptions& options) {
   };
   if (!options.dims.empty())
     refuse("dim", options.dims[0], "dimensions", "write the bounds into the text: dim NAME in [MIN, MAX]");
+  if (!options.capacities.empty())
+    refuse("capacity", options.capacities[0], "capacities",
+           "write the capacity into the text: dim NAME in [0, CAPACITY]");
   if (!options.aliases.empty())
     refuse("alias", options.aliases[0], "aliases",
            "write the alias into the text: NAME: f32[...] output alias $INPUT");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <sstream>
+#include <utility>
 
 #include "codegen/target.h"
 #include "driver/split_texts.h"
@@ -96,6 +97,7 @@ CompileOptions ModelOptions::compile_options() const {
   CompileOptions options = *this;
   options.import.dims = dim_bounds();
   options.import.dims.merge(default_dims(model));
+  read_capacities(options.import);
   for (const std::string& a : aliases) options.import.aliases.push_back(split_pair(a, option("alias", a)));
   read_split_texts(options, at, with, [&](const std::string& of) { return default_dims(of); });
   refuse_without_split(*this);
@@ -121,6 +123,27 @@ std::map<std::string, ir::Bounds> ModelOptions::dim_bounds() const {
                      "give each dimension once");
   }
   return all;
+}
+
+void ModelOptions::read_capacities(frontend::ImportOptions& options) const {
+  for (const std::string& text : capacities) {
+    // The last '=': names of values may contain any character.
+    const std::size_t equals = text.rfind('=');
+    const std::size_t digits = equals == std::string::npos ? 0 : equals + 1;
+    std::int64_t number = 0;
+    const char* end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data() + digits, end, number);
+    if (error != std::errc{} || at != end || number < 0 || equals == 0)
+      ir::user_error(errors::kBadOption, {}, option("capacity", text) + ": malformed",
+                     fmt::format("write {} or {} with a number of at least 0", option("capacity", "NAME=N"),
+                                 option("capacity", "N")));
+    const bool fresh = equals == std::string::npos
+                           ? !std::exchange(options.default_capacity, number).has_value()
+                           : options.capacities.emplace(text.substr(0, equals), number).second;
+    if (!fresh)
+      ir::user_error(errors::kBadOption, {}, option("capacity", text) + " is given twice",
+                     "give each capacity once");
+  }
 }
 
 std::map<std::string, ir::Bounds> ModelOptions::default_dims(const std::string& of) const {

@@ -16,6 +16,7 @@ namespace braid {
 struct ModelOptions : CompileOptions {
   std::vector<std::string> dims;            // NAME=SIZE or NAME=MIN..MAX; import.dims may have more
   std::string default_dim;                  // MAX or MIN..MAX for all others; a MAX is 1..MAX
+  std::vector<std::string> capacities;      // NAME=N, or N for all others; import may have more
   std::vector<std::string> aliases;         // OUT=IN; import.aliases may have more
   std::vector<std::string> binds;           // INPUT=VALUE; import.fixed may have more
   std::vector<std::string> at;              // NAME=SIZE,...[*STEPS]: sizes for which a split is chosen
@@ -32,6 +33,7 @@ struct ModelOptions : CompileOptions {
   // import.note.
   std::map<std::string, ir::Bounds> default_dims(const std::string& of) const;
   std::map<std::string, ir::Bounds> dim_bounds() const;
+  void read_capacities(frontend::ImportOptions& import) const;
   std::optional<Link> paced_link() const;
 };
 

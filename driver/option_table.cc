@@ -78,6 +78,10 @@ constexpr Option kOptions[] = {
      python("dims", false)},
     {"default-dim", kModel, at<&M::default_dim>,
      "MAX or MIN..MAX for all dimensions without {dim} (a MAX alone: 1..MAX)"},
+    {"capacity", kModel, at<&M::capacities>,
+     "NAME=N: the most that a size may be that only the data of a step tell (the error that asks for it "
+     "names "
+     "it), N: that of all others; memory is planned for as much"},
     {"alias", kModel, at<&M::aliases>, "OUT=IN: the output shares the input's memory",
      python("aliases", false)},
     {"bind", kModel, at<&M::binds>,

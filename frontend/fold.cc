@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "frontend/measured_sizes.h"
 #include "ir/interpreter.h"
 #include "ir/iterations.h"
 #include "ir/schedule.h"
@@ -11,11 +12,11 @@ namespace {
 
 bool is_small(std::int64_t elements) { return elements <= kMaxElements; }
 
-// A copy of the value for another graph, if it is a small constant.
+// A copy of the value for another graph, if it is a constant.
 std::optional<Value> as_constant(Value& value) {
   Value copy{value.name, value.dtype, value.sizes};
   if (value.constant) {
-    if (!value.constant->data.same_on_all_ranks() || !is_small(value.constant->count())) return std::nullopt;
+    if (!value.constant->data.same_on_all_ranks()) return std::nullopt;
     copy.constant = value.constant;
   }
   if (const std::optional<Elements>& elements = elements_of(value)) {
@@ -31,8 +32,7 @@ std::optional<Value> as_constant(Value& value) {
 bool all_small(const OpContext& lowered) {
   return std::all_of(lowered.outputs().begin(), lowered.outputs().end(), [](const ir::TensorBox& box) {
     if (!box.valid()) return true;
-    const ir::Expr n = ir::numel(box.sizes());
-    return n.is_constant() && is_small(n.constant());
+    return is_small(ir::bounds(ir::numel(box.sizes())).max);
   });
 }
 
@@ -65,9 +65,18 @@ bool fold_constants(OpContext& context, const OpSpec& spec) {
   // The node alone is lowered into a program of its own, which the interpreter runs.
   ir::Schedule program;
   ir::Lowering lowering(program.graph);
-  OpContext lowered = context.in(lowering, inputs);
+  // Sizes that the data decide are known when the program has run.
+  const MeasureOptions measure{.allowed = true};
+  MeasuredSizes measured(measure, lowering);
+  OpContext lowered = context.in(lowering, measured, inputs);
   spec.lower(lowered);
-  if (!all_small(lowered) || has_values(lowered)) return false;
+  if (has_values(lowered)) return false;
+  // Results whose sizes the values decide are computed in any case, as these sizes may be needed.
+  const auto is_large = [](const std::optional<Value>& copy) {
+    return copy && copy->constant && !is_small(copy->constant->count());
+  };
+  const bool decides_sizes = !program.graph.measures.empty();
+  if (!decides_sizes && (std::ranges::any_of(copies, is_large) || !all_small(lowered))) return false;
   for (int k = 0; k < context.output_count(); ++k) {
     if (const std::optional<Tensor>& known = lowered.constants()[static_cast<std::size_t>(k)])
       context.set_output(k, *known);
@@ -81,8 +90,8 @@ bool fold_constants(OpContext& context, const OpSpec& spec) {
   }
   for (ir::OpId op : lowering.order()) program.nodes.push_back(ir::ScheduleNode::single(op));
   // Small results may take long, such as the sum of all products of a few small tensors.
-  constexpr double kMostIterations = 4e6;
-  if (ir::iterations_at_most(program.graph) > kMostIterations) return false;
+  constexpr double kMostIterations = 4e6, kMostForSizes = 64e6;
+  if (ir::iterations_at_most(program.graph) > (decides_sizes ? kMostForSizes : kMostIterations)) return false;
   const std::vector<std::vector<ir::Tensor>> no_inputs(1);
   const ir::InterpreterResult result = ir::run(program, no_inputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) {

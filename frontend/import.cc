@@ -108,8 +108,11 @@ void read_model(Ready& ready, const std::string& path, const ImportOptions& opti
   }
 }
 
-ir::Schedule lower_ready(const Ready& ready, int ranks, const ImportOptions& options, const Note& note) {
+ir::Schedule lower_ready(const Ready& ready, int ranks, const ImportOptions& options, const Note& note,
+                         bool measures = false) {
   LowerOptions lowering{ready.dims, ranks, options.keep_values};
+  lowering.measure = {
+      .allowed = measures, .capacities = options.capacities, .default_capacity = options.default_capacity};
   lowering.note = note;
   ir::Schedule schedule = lower_graph(ready.model, ready.opsets, lowering);
   // The sizes of outputs are known only after the first lowering.
@@ -175,6 +178,7 @@ struct PlainModel::State {
   ImportOptions options;
   std::set<std::string> bound, named;  // bound: inputs; named: values that plans name
   std::set<std::string> told;          // notes
+  bool measures = false;               // sizes that the data decide: where binding inputs does not help
   const Note note = [this](const std::string& text) {
     if (options.note && told.insert(text).second) options.note(text);
   };
@@ -200,7 +204,8 @@ struct PlainModel::State {
         bool more = false;
         for (const std::string& input : inputs_behind(*model, needed.value()))
           more |= options.bindable.count(input) > 0 && bound.insert(input).second;
-        if (!more) throw;
+        if (!more && measures) throw;
+        measures = measures || !more;
         plain.reset();
         ready.reset();
       }
@@ -233,6 +238,7 @@ PlainModel::PlainModel(const std::string& path, const ImportOptions& options)
   check_ranks(path, options);
   state_->path = path;
   state_->options = options;
+  state_->measures = options.bindable.empty();
 }
 
 PlainModel::~PlainModel() = default;
@@ -252,7 +258,8 @@ ir::Schedule PlainModel::lower(int ranks, const sharding::SplitRequest* split) {
 ir::Schedule PlainModel::lower() {
   return state_->with_aliases(state_->with_model([&](std::optional<Ready>&, const Model*&) {
     if (!state_->ready->annotations.empty()) state_->note(state_->ready->annotations);
-    return lower_ready(*state_->ready, state_->options.ranks, state_->options, state_->note);
+    return lower_ready(*state_->ready, state_->options.ranks, state_->options, state_->note,
+                       state_->measures);
   }));
 }
 

@@ -52,6 +52,10 @@ struct ImportOptions {
   std::map<std::string, ir::Tensor> bindable;
   // These inputs become constants in any case, and their sizes fix the dimensions that they name.
   FixedInputs fixed;
+  // The most that a size may be that only the data of a step tell, by the size's name. Sizes that the
+  // operator bounds (NonZero) need none.
+  std::map<std::string, std::int64_t> capacities;
+  std::optional<std::int64_t> default_capacity;  // of those that need one and have none
   // Gives each random operator without a seed one of its own that follows from this number and the position
   // of the node. Absent: such operators are refused.
   std::optional<std::int64_t> seed;

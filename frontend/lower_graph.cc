@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <unordered_set>
 
 #include "frontend/attention_pattern.h"
@@ -43,8 +44,13 @@ struct UnsupportedType {
 class GraphLowering {
  public:
   GraphLowering(const Model& model, const Opsets& opsets, const LowerOptions& options,
-                const FailingBranches& failing)
-      : model_(model), opsets_(opsets), options_(options), failing_(failing), lowering_(schedule_.graph) {
+                const BranchFacts& branches)
+      : model_(model),
+        opsets_(opsets),
+        options_(options),
+        branch_facts_(branches),
+        lowering_(schedule_.graph),
+        measured_(options.measure, lowering_) {
     for (const auto* list : {&model.proto.graph().value_info(), &model.proto.graph().output()}) {
       for (const onnx::ValueInfoProto& value : *list) {
         if (value.type().has_tensor_type()) declared_[value.name()] = &value.type().tensor_type();
@@ -90,6 +96,7 @@ class GraphLowering {
           own.classes = classes->second;
       });
     }
+    measured_.require_used();
     if (options_.keep_values) keep_values();
     if (options_.facts != nullptr) collect_facts(*options_.facts);
     for (ir::OpId op : lowering_.order()) schedule_.nodes.push_back(ir::ScheduleNode::single(op));
@@ -232,7 +239,8 @@ class GraphLowering {
       const auto found = values_.find(name);
       inputs.push_back(found == values_.end() ? nullptr : &found->second);
     }
-    return {model_.path, node, version_of(node, opsets_), options_.ranks, lowering_, std::move(inputs)};
+    return {model_.path, node,      version_of(node, opsets_), options_.ranks,
+            lowering_,   measured_, std::move(inputs)};
   }
 
   // Branches of control flow read values of the graph around them by name.
@@ -305,7 +313,7 @@ class GraphLowering {
     for (const std::string& name : node.input()) inputs.push_back(name.empty() ? nullptr : &values_.at(name));
     while (!inputs.empty() && !inputs.back()) inputs.pop_back();
     lowering_.set_origin(name_of(node));
-    OpContext context(model_.path, node, version_of(node, opsets_), options_.ranks, lowering_,
+    OpContext context(model_.path, node, version_of(node, opsets_), options_.ranks, lowering_, measured_,
                       std::move(inputs));
     located(location_of(model_.path, node), [&] {
       check_definition(node, context);
@@ -354,7 +362,7 @@ class GraphLowering {
         if (communicating != nullptr) refuse_communication(*communicating);
       }
       const std::vector<Value> results =
-          branch_at_run_time(node, context, body_lowering(node, context), branches_++, failing_);
+          branch_at_run_time(node, context, body_lowering(node, context), branches_++, branch_facts_);
       define_copies(node, results);
       return true;
     }
@@ -531,12 +539,13 @@ class GraphLowering {
   const Model& model_;
   const Opsets& opsets_;
   const LowerOptions& options_;
-  const FailingBranches& failing_;
+  const BranchFacts& branch_facts_;
   int branches_ = 0;  // at run time
   bool communicates_ = false;
   std::unordered_map<std::string, const onnx::TypeProto_Tensor*> declared_;  // of values that nodes compute
   ir::Schedule schedule_;
   ir::Lowering lowering_;
+  MeasuredSizes measured_;
   std::vector<bool> live_;  // by node
   Uses uses_;
   std::map<int, AttentionPattern> patterns_;  // by the node that is the result
@@ -548,17 +557,20 @@ class GraphLowering {
   std::int64_t unrolled_nodes_ = 0;
 };
 
-// Calls `lower` until it knows all branches that fail.
+// Calls `lower` until it knows all branches that fail, and those whose results differ in their sizes.
 template <class Lower>
-auto with_failing_branches(const LowerOptions& options, const Lower& lower) {
-  FailingBranches failing;
+auto with_branch_facts(const LowerOptions& options, const Lower& lower) {
+  BranchFacts facts;
   for (;;) {
     try {
-      return lower(failing);
+      return lower(facts);
+    } catch (const BranchesDiffer& differ) {
+      facts.unequal.emplace(std::pair(differ.number, differ.result), differ.unequal);
     } catch (const BranchFails& branch) {
       // A failing branch is not lowered, so later numbers are those of other nodes.
-      failing.erase(failing.lower_bound({branch.number + 1, false}), failing.end());
-      failing.emplace(std::pair(branch.number, branch.condition), branch.error);
+      facts.failing.erase(facts.failing.lower_bound({branch.number + 1, false}), facts.failing.end());
+      facts.unequal.erase(facts.unequal.lower_bound({branch.number, 0}), facts.unequal.end());
+      facts.failing.emplace(std::pair(branch.number, branch.condition), branch.error);
       if (options.note)
         options.note(fmt::format("a step that takes a branch of If fails: node '{}' ({}): {}",
                                  branch.error.location().node, branch.error.location().op,
@@ -570,17 +582,21 @@ auto with_failing_branches(const LowerOptions& options, const Lower& lower) {
 }  // namespace
 
 ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const LowerOptions& options) {
-  return with_failing_branches(options, [&](const FailingBranches& failing) {
-    return GraphLowering(model, opsets, options, failing).run();
-  });
+  return with_branch_facts(
+      options, [&](const BranchFacts& facts) { return GraphLowering(model, opsets, options, facts).run(); });
 }
 
 void rewrite_nodes(Model& model, const Opsets& opsets, const DimBounds& dims, int ranks,
                    const Rewrite& rewrite) {
   GraphFacts facts;
-  const LowerOptions options{.dims = dims, .ranks = ranks, .facts = &facts};
-  std::vector<onnx::NodeProto> nodes = with_failing_branches(options, [&](const FailingBranches& failing) {
-    return GraphLowering(model, opsets, options, failing).rewritten(rewrite);
+  // No program is made, and no size must seem to be too small for another one.
+  const LowerOptions options{
+      .dims = dims,
+      .ranks = ranks,
+      .facts = &facts,
+      .measure = {.allowed = true, .default_capacity = std::numeric_limits<std::int32_t>::max()}};
+  std::vector<onnx::NodeProto> nodes = with_branch_facts(options, [&](const BranchFacts& facts) {
+    return GraphLowering(model, opsets, options, facts).rewritten(rewrite);
   });
   auto& all = *model.proto.mutable_graph()->mutable_node();
   all.Clear();

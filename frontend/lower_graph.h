@@ -12,6 +12,7 @@
 
 #include "frontend/check_structure.h"
 #include "frontend/dims.h"
+#include "frontend/measured_sizes.h"
 #include "frontend/value.h"
 #include "ir/schedule.h"
 
@@ -41,6 +42,7 @@ struct LowerOptions {
   // Receives the facts if it is not null. Attention is then lowered as it is spelled out, so that all its
   // values have facts.
   GraphFacts* facts = nullptr;
+  MeasureOptions measure = {};  // of sizes that only the data of a step tell
   // Receives a note for each declared type or size that differs from the actual one; may be null.
   std::function<void(const std::string& text)> note = {};
 };

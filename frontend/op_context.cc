@@ -4,6 +4,7 @@
 
 #include "frontend/external_data.h"
 #include "frontend/load.h"
+#include "frontend/measured_sizes.h"
 #include "frontend/value_needed.h"
 #include "ir/coordinate.h"
 #include "ir/error_numbers.h"
@@ -14,12 +15,13 @@ using ir::DType;
 using ir::Expr;
 
 OpContext::OpContext(const std::string& path, const onnx::NodeProto& node, int version, int ranks,
-                     ir::Lowering& lowering, std::vector<Value*> inputs)
+                     ir::Lowering& lowering, MeasuredSizes& measured, std::vector<Value*> inputs)
     : path_(path),
       node_(node),
       version_(version),
       ranks_(ranks),
       lowering_(lowering),
+      measured_(measured),
       inputs_(std::move(inputs)) {
   outputs_.resize(static_cast<std::size_t>(node.output_size()));
   constants_.resize(outputs_.size());
@@ -54,7 +56,60 @@ const Expr& OpContext::size(int k, int axis) {
   return sizes(k)[static_cast<std::size_t>(from_first)];
 }
 
+const std::string& OpContext::output_name(int k) const { return node_.output(k); }
+
+bool OpContext::knows(int k) {
+  Value& v = value(k);
+  return v.constant.has_value() || elements_of(v).has_value();
+}
+
+bool OpContext::measures() const { return measured_.allowed(); }
+
+bool OpContext::gives_capacity(const std::string& name) const { return measured_.gives(name); }
+
+std::optional<std::int64_t> OpContext::capacity(const std::string& name) {
+  return measured_.capacity(name, std::nullopt);
+}
+
+Expr OpContext::measured_size(int k, const char* what, const std::string& name,
+                              std::optional<std::int64_t> most,
+                              const std::function<ir::TensorBox()>& value_of) {
+  const std::string message =
+      fmt::format("{} come from '{}', whose values are known only at run time", what, value(k).name);
+  if (!measured_.allowed()) {
+    fail_unknown(k, errors::kDataDependentSize, message,
+                 "sizes in branches, loops and split models may depend on the sizes of inputs, not on their "
+                 "values: make it a constant");
+  }
+  const std::optional<std::int64_t> capacity = measured_.capacity(name, most);
+  if (!capacity) {
+    fail_unknown(k, errors::kDataDependentSize, message,
+                 fmt::format("give the size a capacity, --capacity '{}=N', or make it a constant", name));
+  }
+  return lowering_.measure(name, value_of(), {0, *capacity});
+}
+
 std::vector<Expr> OpContext::shape_values(int k, const char* what) {
+  constexpr std::int64_t kMostSizes = 8;
+  Value& v = value(k);
+  const bool integers = v.dtype == DType::i64 || v.dtype == DType::i32;
+  const Expr count = ir::product(v.sizes);
+  if (knows(k) || !integers || v.sizes.size() > 1 || !count.is_constant() || count.constant() > kMostSizes ||
+      !measured_.allowed())
+    return uniform(k, what);
+  std::vector<Expr> sizes;
+  for (std::int64_t at = 0; at < count.constant(); ++at) {
+    const std::string name = count.is_constant(1) ? v.name : fmt::format("{}.{}", v.name, at);
+    sizes.push_back(measured_size(k, what, name, std::nullopt, [&] {
+      const ir::TensorBox all = lowering_.cast(input(k), DType::i64);
+      return v.sizes.empty() ? all : lowering_.squeeze(lowering_.slice(all, 0, at, 1), 0);
+    }));
+  }
+  v.elements = Elements{std::vector<std::int64_t>(v.sizes.size(), count.constant()), sizes};
+  return sizes;
+}
+
+std::vector<Expr> OpContext::uniform(int k, const char* what) {
   std::vector<Expr> values = positions(k, what);
   for (const Expr& e : values) {
     if (!ir::depends_on_rank(e)) continue;
@@ -81,7 +136,7 @@ std::vector<Expr> OpContext::positions(int k, const char* what) {
 
 std::vector<std::int64_t> OpContext::constant_ints(int k, const char* what) {
   std::vector<std::int64_t> numbers;
-  for (const Expr& e : shape_values(k, what)) {
+  for (const Expr& e : uniform(k, what)) {
     if (!e.is_constant()) {
       fail(errors::kDataDependentSize, fmt::format("{} depend on a dimension: {}", what, to_string(e)),
            "fix the dimension to one value");

@@ -1,6 +1,7 @@
 // The view of one node for its lowering: inputs, attributes and outputs.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,15 +15,18 @@ class NodeProto;
 
 namespace braid::frontend {
 
+class MeasuredSizes;
+
 class OpContext {
  public:
   // `inputs` has a nullptr for every absent input. `version` is that of the node's domain.
   OpContext(const std::string& path, const onnx::NodeProto& node, int version, int ranks,
-            ir::Lowering& lowering, std::vector<Value*> inputs);
+            ir::Lowering& lowering, MeasuredSizes& measured, std::vector<Value*> inputs);
 
-  // The same node in another graph, with other inputs.
-  OpContext in(ir::Lowering& lowering, std::vector<Value*> inputs) const {
-    return {path_, node_, version_, ranks_, lowering, std::move(inputs)};
+  // The same node with other inputs, and in another graph.
+  OpContext with(std::vector<Value*> inputs) const { return in(lowering_, measured_, std::move(inputs)); }
+  OpContext in(ir::Lowering& lowering, MeasuredSizes& measured, std::vector<Value*> inputs) const {
+    return {path_, node_, version_, ranks_, lowering, measured, std::move(inputs)};
   }
 
   const std::string& op_type() const;
@@ -43,9 +47,24 @@ class OpContext {
   const ir::Expr& size(int k, int axis);
   int rank(int k) { return static_cast<int>(sizes(k).size()); }
 
-  // Returns integers that must be known at compile time and equal on all ranks, as expressions over
-  // dimensions. `what` names them in the error.
+  // Returns integers from which sizes follow, equal on all ranks, as expressions over dimensions. Those
+  // known only at run time are measured (measured_size), under the name of the input and, if there are
+  // several, their position: "sizes", "sizes.0"; from then on they are known. `what` names them in the
+  // error.
   std::vector<ir::Expr> shape_values(int k, const char* what);
+  // A dimension that a step measures, for a size that follows from the values of input k: the value of
+  // the i64 scalar that `value` makes. Refuses the node (fail_unknown) where nothing can be measured, or
+  // if there is no capacity: neither the user's, --capacity NAME=N, nor `most`, which the value cannot
+  // exceed.
+  ir::Expr measured_size(int k, const char* what, const std::string& name, std::optional<std::int64_t> most,
+                         const std::function<ir::TensorBox()>& value);
+  // Whether sizes may be measured here.
+  bool measures() const;
+  // Whether the user has given the size of this name a capacity, and that which it has.
+  bool gives_capacity(const std::string& name) const;
+  std::optional<std::int64_t> capacity(const std::string& name);
+  // Whether the values of input k are known at compile time.
+  bool knows(int k);
   // The same, but they may depend on the rank's coordinates: positions, of which no size follows.
   std::vector<ir::Expr> positions(int k, const char* what);
   // The same, as plain numbers.
@@ -90,6 +109,7 @@ class OpContext {
   void set_quantised(QuantisedMatrix matrix) { quantised_ = std::move(matrix); }
   const std::optional<QuantisedMatrix>& quantised() const { return quantised_; }
   // The element k of each list is set where output k was.
+  const std::string& output_name(int k) const;
   const std::vector<ir::TensorBox>& outputs() const { return outputs_; }
   const std::vector<std::optional<Tensor>>& constants() const { return constants_; }
   const std::vector<std::optional<Value>>& values() const { return values_; }
@@ -100,6 +120,7 @@ class OpContext {
   [[noreturn]] void fail_unknown(int k, int code, std::string message, std::string hint = {});
 
  private:
+  std::vector<ir::Expr> uniform(int k, const char* what);  // positions that are equal on all ranks
   const onnx::AttributeProto* find(const char* name) const;
 
   const std::string& path_;
@@ -107,6 +128,7 @@ class OpContext {
   int version_;
   int ranks_;
   ir::Lowering& lowering_;
+  MeasuredSizes& measured_;
   std::vector<Value*> inputs_;
   std::vector<ir::TensorBox> outputs_;
   std::vector<std::optional<Tensor>> constants_;

@@ -121,18 +121,56 @@ TensorBox negated(ir::Lowering& l, const TensorBox& x) {
 
 }  // namespace
 
+namespace {
+
+// The elements of x, row-major, at the beginning of `room` elements.
+TensorBox with_room(ir::Lowering& l, const TensorBox& x, std::int64_t room) {
+  const ir::Expr count = ir::product(x.sizes());
+  const TensorBox flat = l.reshape(x, {count});
+  return l.generate({room}, [&](BodyBuilder& b, std::span<const ir::Expr> at) {
+    const ir::ValueId there = b.binary(OpCode::lt, b.index(at[0]), b.index(count));
+    return l.load(b, flat, at, there);
+  });
+}
+
+TensorBox sizes_box(ir::Lowering& l, const std::vector<ir::Expr>& sizes) {
+  return l.generate({sizes.size()}, [&](BodyBuilder& b, std::span<const ir::Expr> at) {
+    ir::ValueId result = b.index(sizes.back());
+    for (std::size_t d = sizes.size() - 1; d-- > 0;)
+      result = b.where(b.binary(OpCode::eq, b.index(at[0]), b.index(static_cast<std::int64_t>(d))),
+                       b.index(sizes[d]), result);
+    return result;
+  });
+}
+
+// How the sizes of two tensors of one rank differ, if they do.
+std::optional<UnequalResult> difference_of(const std::vector<ir::Expr>& a, const std::vector<ir::Expr>& b) {
+  UnequalResult unequal{std::max(ir::bounds(ir::product(a)).max, ir::bounds(ir::product(b)).max), {}};
+  bool differ = false;
+  for (std::size_t d = 0; d < a.size(); ++d) {
+    unequal.capacities.emplace_back();
+    if (a[d] == b[d]) continue;
+    unequal.capacities.back() = std::max(ir::bounds(a[d]).max, ir::bounds(b[d]).max);
+    differ = true;
+  }
+  return differ ? std::optional(unequal) : std::nullopt;
+}
+
+}  // namespace
+
 std::vector<Value> branch_at_run_time(const onnx::NodeProto& node, OpContext& c, const BodyLowering& body,
-                                      int number, const FailingBranches& failing) {
+                                      int number, const BranchFacts& facts) {
   ir::Lowering& l = c.lowering();
+  const FailingBranches& failing = facts.failing;
   const auto if_true = failing.find({number, true}), if_false = failing.find({number, false});
   const bool fails = if_true != failing.end() || if_false != failing.end();
   if (if_true != failing.end() && if_false != failing.end()) throw if_true->second;
   // The branch that can be lowered comes first: the results of the other one are like its own.
-  const bool first = if_true == failing.end();
-  std::vector<TensorBox> known;
+  const bool first = if_true == failing.end(), measures = c.measures();
+  std::vector<TensorBox> known;  // of the first branch
   const auto lowered = [&](bool condition) {
     try {
-      return known = branch_results(node, c, body, condition);
+      return branch_results(node, c, body, condition);
     } catch (const ValueNeeded&) {
       throw;
     } catch (const ir::UserError& error) {
@@ -142,19 +180,59 @@ std::vector<Value> branch_at_run_time(const onnx::NodeProto& node, OpContext& c,
                                       error.message(), error.hint())};
     }
   };
+  const auto unequal = [&](std::size_t k) {
+    const auto found = facts.unequal.find({number, static_cast<int>(k)});
+    return found == facts.unequal.end() ? nullptr : &found->second;
+  };
+  // Results of unequal sizes are their elements and their sizes.
+  const auto yielded = [&](const std::vector<TensorBox>& results) {
+    std::vector<TensorBox> all;
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      const UnequalResult* result = unequal(k);
+      all.push_back(result == nullptr ? results[k] : with_room(l, results[k], result->elements));
+      if (result != nullptr) all.push_back(sizes_box(l, results[k].sizes()));
+    }
+    return all;
+  };
   const auto other = [&] {
-    if (!fails) return lowered(!first);
-    const ir::UserError& error = first ? if_false->second : if_true->second;
-    return failing_results(l, fmt::format("{}: {}", error.location().node, error.message()), known);
+    if (fails) {
+      const ir::UserError& error = first ? if_false->second : if_true->second;
+      return failing_results(l, fmt::format("{}: {}", error.location().node, error.message()), known);
+    }
+    std::vector<TensorBox> results = lowered(!first);
+    for (std::size_t k = 0; measures && k < results.size(); ++k) {
+      if (results[k].rank() != known[k].rank() || unequal(k) != nullptr) continue;
+      if (const auto differ = difference_of(known[k].sizes(), results[k].sizes()))
+        throw BranchesDiffer{number, static_cast<int>(k), *differ};
+    }
+    return results;
   };
   TensorBox condition = scalar(l, c.input(0));
   if (!first) condition = negated(l, condition);
   const std::vector<TensorBox> results = or_needs(c, 0, [&] {
     return l.branch(
-        condition, [&] { return lowered(first); }, other);
+        condition, [&] { return yielded(known = lowered(first)); }, [&] { return yielded(other()); });
   });
   std::vector<Value> values;
-  for (const TensorBox& x : results) values.push_back(value_of(x));
+  for (std::size_t k = 0, at = 0; k < known.size(); ++k) {
+    const TensorBox& x = results[at++];
+    const UnequalResult* result = unequal(k);
+    if (result == nullptr) {
+      values.push_back(value_of(x));
+      continue;
+    }
+    const TensorBox& found = results[at++];
+    std::vector<ir::Expr> sizes = known[k].sizes();
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      if (!result->capacities[d]) continue;
+      const std::string& name = c.output_name(static_cast<int>(k));
+      sizes[d] =
+          c.measured_size(0, "the sizes of the results",
+                          sizes.size() == 1 ? name : fmt::format("{}.{}", name, d), result->capacities[d],
+                          [&] { return l.squeeze(l.slice(found, 0, static_cast<std::int64_t>(d), 1), 0); });
+    }
+    values.push_back(value_of(l.reshape(l.slice(x, 0, 0, ir::product(sizes)), sizes)));
+  }
   return values;
 }
 
@@ -170,6 +248,12 @@ TensorBox element_at(ir::Lowering& l, const TensorBox& x, std::int64_t axis, con
     const ir::ValueId index = b.check_index(l.load(b, position, {}), count);
     source.insert(source.begin() + axis, b.as_index(index));
     return l.load(b, x, source);
+  });
+}
+
+TensorBox less_of(ir::Lowering& l, const TensorBox& a, const TensorBox& b) {
+  return l.pointwise({a, b}, [](BodyBuilder& body, std::span<const ir::ValueId> v) {
+    return body.binary(OpCode::min, v[0], v[1]);
   });
 }
 
@@ -191,8 +275,9 @@ TensorBox from_the_end(ir::Lowering& l, const ir::Expr& count, const TensorBox& 
 }
 
 // Runs `run` with the number of the iteration and the carried values. Repeats it while `condition` and the
-// condition that it returns hold, at most `count` times if that is valid().
-std::vector<Value> iterate(
+// condition that it returns hold, at most `count` times if that is valid(). Returns the states, the joined
+// tensors and, last, the number of iterations.
+std::vector<TensorBox> iterate(
     ir::Lowering& l, TensorBox condition, const TensorBox& count, std::vector<TensorBox> initial,
     const std::function<ir::Lowering::Run(const TensorBox&, std::span<const TensorBox>)>& run) {
   if (count.valid()) condition = both(l, condition, less_than(l, l.scalar(DType::i64, 0), count));
@@ -207,9 +292,14 @@ std::vector<Value> iterate(
         result.carried.push_back(next);
         return result;
       });
-  last.erase(last.begin() + static_cast<std::ptrdiff_t>(states));
+  std::rotate(last.begin() + static_cast<std::ptrdiff_t>(states),
+              last.begin() + static_cast<std::ptrdiff_t>(states) + 1, last.end());
+  return last;
+}
+
+std::vector<Value> values_of(std::vector<TensorBox> boxes) {
   std::vector<Value> values;
-  for (TensorBox& x : last) values.push_back(value_of(std::move(x)));
+  for (TensorBox& x : boxes) values.push_back(value_of(std::move(x)));
   return values;
 }
 
@@ -221,8 +311,12 @@ bool always_true(Value& value) {
 
 }  // namespace
 
+std::string joined_name(const onnx::NodeProto& node, OpContext& c) {
+  return c.output_name(std::max(node.input_size() - 2, 0));
+}
+
 std::vector<Value> loop_at_run_time(const onnx::NodeProto& node, OpContext& c, const BodyLowering& body,
-                                    const std::optional<ir::Expr>& joined_count) {
+                                    const std::optional<JoinedRoom>& joined) {
   ir::Lowering& l = c.lowering();
   const onnx::GraphProto& graph = graph_attribute(node, c, "body");
   const int states = graph.input_size() - 2;
@@ -239,6 +333,11 @@ std::vector<Value> loop_at_run_time(const onnx::NodeProto& node, OpContext& c, c
   const auto as_declared = [&](int k, const TensorBox& x) {
     return value_of(is_scalar(graph.input(k)) ? x : l.unsqueeze(x, 0));
   };
+  bool counted = joined && joined->limited;  // whether only a run tells how often it runs
+  if (counted) {
+    const TensorBox most = size_box(l, joined->count);
+    count = count.valid() ? l.realize(less_of(l, count, most)) : most;
+  }
   const auto run = [&](const TensorBox& iteration, std::span<const TensorBox> carried) {
     define(0, as_declared(0, iteration));
     Value go = as_declared(1, yes);
@@ -247,19 +346,25 @@ std::vector<Value> loop_at_run_time(const onnx::NodeProto& node, OpContext& c, c
     for (int k = 0; k < states; ++k) define(2 + k, value_of(carried[static_cast<std::size_t>(k)]));
     body.lower(graph);
     ir::Lowering::Run result;
-    if (joined_count && !always_true(body.value(graph.output(0).name()))) {
-      c.fail(errors::kDataDependentSize,
-             "its results join as many elements as it has iterations, and its condition is known only at "
-             "run time",
-             "sizes may depend on the sizes of inputs, not on their values");
-    }
+    counted = counted || (joined && !always_true(body.value(graph.output(0).name())));
     result.condition = scalar(l, result_of(c, body, graph, 0));
     for (int k = 0; k < states; ++k) result.carried.push_back(result_of(c, body, graph, 1 + k));
     for (int k = 1 + states; k < graph.output_size(); ++k)
-      result.joined.push_back({result_of(c, body, graph, k), 0, *joined_count, iteration});
+      result.joined.push_back({result_of(c, body, graph, k), 0, joined->count, iteration});
     return result;
   };
-  return or_needs(c, c.has_input(0) ? 0 : 1, [&] { return iterate(l, condition, count, initial, run); });
+  std::vector<TensorBox> results =
+      or_needs(c, c.has_input(0) ? 0 : 1, [&] { return iterate(l, condition, count, initial, run); });
+  const TensorBox iterations = results.back();
+  results.pop_back();
+  if (counted) {
+    const ir::Expr found =
+        c.measured_size(c.has_input(0) ? 0 : 1, "the sizes of the results", joined_name(node, c),
+                        joined->capacity, [&] { return iterations; });
+    for (std::size_t k = initial.size(); k < results.size(); ++k)
+      results[k] = l.slice(results[k], 0, 0, found);
+  }
+  return values_of(std::move(results));
 }
 
 std::vector<Value> scan_at_run_time(const onnx::NodeProto& node, OpContext& c, const BodyLowering& body,
@@ -291,7 +396,10 @@ std::vector<Value> scan_at_run_time(const onnx::NodeProto& node, OpContext& c, c
     }
     return result;
   };
-  return iterate(l, l.scalar(DType::boolean, 1), size_box(l, scan.count), scan.states, run);
+  std::vector<TensorBox> results =
+      iterate(l, l.scalar(DType::boolean, 1), size_box(l, scan.count), scan.states, run);
+  results.pop_back();
+  return values_of(std::move(results));
 }
 
 }  // namespace braid::frontend

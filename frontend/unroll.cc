@@ -3,6 +3,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "frontend/regions.h"
 #include "ir/error_numbers.h"
@@ -56,12 +57,13 @@ class Unroller {
     const int joined_results = body_.output_size() - 1 - std::max(node_.input_size() - 2, 0);
     check_loop();
     if (joined_results > 0) {
-      // They have sizes, so the number of iterations must follow from sizes.
-      const std::optional<Expr> count = joined_count();
-      if (!count || worth_copying(*count)) return *copied(true);
-      return loop_at_run_time(node_, c_, lowering_, count);
+      const std::optional<JoinedRoom> room = joined_room();
+      if (!room || worth_copying(room->count)) {
+        if (std::optional<std::vector<Value>> results = copied()) return std::move(*results);
+      }
+      return loop_at_run_time(node_, c_, lowering_, room ? room : limited_room());
     }
-    if (std::optional<std::vector<Value>> results = copied(false)) return std::move(*results);
+    if (std::optional<std::vector<Value>> results = copied()) return std::move(*results);
     return loop_at_run_time(node_, c_, lowering_, std::nullopt);
   }
 
@@ -103,11 +105,10 @@ class Unroller {
                         body_.input_size(), body_.output_size(), states));
   }
 
-  // Copies the body once per iteration. nullopt if the number of iterations is not known or too large, unless
-  // it is `required`.
-  std::optional<std::vector<Value>> copied(bool required) {
+  // Copies the body once per iteration. nullopt if the number of iterations is not known or too large.
+  std::optional<std::vector<Value>> copied() {
     const int states = std::max(node_.input_size() - 2, 0);
-    if (!required && c_.has_input(0) && !known_count(c_.value(0))) return std::nullopt;
+    if (c_.has_input(0) && !known_count(c_.value(0))) return std::nullopt;
     const std::optional<std::int64_t> most = trip_count();
     std::optional<bool> condition = true;
     if (c_.has_input(1)) condition = known_condition(c_.value(1));
@@ -115,15 +116,7 @@ class Unroller {
     for (int k = 0; k < states; ++k) carried.push_back(c_.value(2 + k));
     std::vector<std::vector<TensorBox>> scanned(static_cast<std::size_t>(body_.output_size() - states - 1));
     for (std::int64_t step = 0; !most || step < *most; ++step) {
-      if (!required && (!condition || (*condition && step == kMaxIterations))) return std::nullopt;
-      if (!condition) {
-        const char* why =
-            "its results join as many elements as it has iterations, and its condition is known only at run "
-            "time";
-        const char* hint = "sizes may depend on the sizes of inputs, not on their values";
-        if (step == 0) c_.fail_unknown(1, errors::kDataDependentSize, why, hint);
-        c_.fail(errors::kDataDependentSize, why, hint);
-      }
+      if (!condition || (*condition && step == kMaxIterations)) return std::nullopt;
       if (!*condition) break;
       check_count(step + 1);
       define_input(0, known_integer(DType::i64, step, is_scalar(0)));
@@ -169,14 +162,33 @@ class Unroller {
             "every iteration becomes a part of the program");
   }
 
-  // Returns how often a loop with joined results runs, if only its trip count decides it; nullopt if it has
-  // none, or a condition that may end it.
-  std::optional<Expr> joined_count() {
-    if (!c_.has_input(0)) return std::nullopt;
+  // Room for joined results by the trip count. nullopt if there is none, if the condition may be false
+  // from the beginning, or if the user has given their size a capacity.
+  std::optional<JoinedRoom> joined_room() {
+    if (!c_.has_input(0) || c_.gives_capacity(joined_name(node_, c_))) return std::nullopt;
     if (c_.has_input(1) && known_condition(c_.value(1)) != true) return std::nullopt;
     const std::vector<Expr> count = c_.shape_values(0, "the sizes of the results");
     if (count.size() != 1) c_.fail(errors::kShapeMismatch, "the number of iterations must be one number");
-    return ir::max(count[0], 0);
+    // Loops that their condition ends have the largest of counts.
+    if (count[0].is_constant() && count[0].constant() > std::numeric_limits<std::int32_t>::max())
+      return std::nullopt;
+    const Expr room = ir::max(count[0], 0);
+    return JoinedRoom{room, ir::bounds(room).max};
+  }
+
+  // By the user's capacity. BR0116 if there is none.
+  JoinedRoom limited_room() {
+    const std::string name = joined_name(node_, c_);
+    const std::optional<std::int64_t> capacity = c_.capacity(name);
+    if (!capacity) {
+      c_.fail_unknown(
+          c_.has_input(1) ? 1 : 0, errors::kDataDependentSize,
+          "its results join as many elements as it has iterations, and its condition is known only at "
+          "run time",
+          fmt::format("give their size a capacity, --capacity '{}=N', or fix the number of iterations",
+                      name));
+    }
+    return {*capacity + 1, *capacity, true};
   }
 
   // Copies of the body compute at compile time all values that depend only on the iteration, and may

@@ -107,18 +107,17 @@ class HostRun final : public Execution {
     const auto rank = static_cast<std::size_t>(world != nullptr ? world->rank() : 0);
     const std::unique_ptr<Session> session =
         program_.open({.threads = threads_of_rank(options_.omp_threads, ranks_here), .world = world});
-    std::int64_t* sizes_end = shapes_.integers() + rank * sizes();
-    RankSteps steps(*session, table_, inputs_[rank],
-                    [&](std::size_t k, std::span<const std::int64_t> shape) -> void* {
-                      sizes_end = std::copy(shape.begin(), shape.end(), sizes_end);
-                      return outputs_[rank][k]->data();
-                    });
+    RankSteps steps(
+        *session, table_, inputs_[rank],
+        [&](std::size_t k, std::span<const std::int64_t>) -> void* { return outputs_[rank][k]->data(); });
     for (int step = -options_.warmup; step < options_.repeat; ++step) {
       const auto measured = static_cast<std::size_t>(std::max(step, 0));
       if (options_.record && step >= 0) session->record(node_times(rank, measured));
       times_.integers()[rank * this->steps() + measured] = steps.run();
     }
+    std::int64_t* sizes_end = shapes_.integers() + rank * sizes();
     for (std::size_t k = 0; k < outputs_[rank].size(); ++k) {
+      sizes_end = std::ranges::copy(session->result_shape(k), sizes_end).out;
       const rt::TensorView& view = steps.outputs()[k];
       std::byte* mine = outputs_[rank][k]->data();
       if (view.data != mine) rt::from_memory(table_.outputs[k], view.shape, view.data, mine);

@@ -58,6 +58,9 @@ class HostSession : public Session {
     const OpenMp::Threads threads(openmp_, threads_);
     program_->prepare(program_->dims_of(inputs));
   }
+  std::span<const std::int64_t> result_shape(std::size_t index) const override {
+    return program_->result_shape(index);
+  }
   std::span<const std::int64_t> output_shape(std::size_t index) const override {
     return program_->output_shape(index);
   }

@@ -52,6 +52,8 @@ class Session {
   // Prepares for these inputs, so that output_shape() knows.
   virtual void prepare(std::span<const rt::TensorView> inputs) = 0;
   virtual std::span<const std::int64_t> output_shape(std::size_t index) const = 0;
+  // After a run: differs where the data decide about sizes, of which output_shape() has the capacities.
+  virtual std::span<const std::int64_t> result_shape(std::size_t index) const { return output_shape(index); }
   // Runs a step on the caller's memory. With a stream of the caller it may only be enqueued when this
   // returns.
   virtual void run(const Step& step) = 0;

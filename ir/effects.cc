@@ -5,6 +5,7 @@
 
 #include "ir/error.h"
 #include "ir/kernel_parts.h"
+#include "ir/measured_dims.h"
 
 namespace braid::ir {
 namespace {
@@ -248,6 +249,7 @@ Effects effects(const Graph& graph, OpId op) {
   Effects out;
   std::visit([&](const auto& kernel) { of_kernel(graph, op, graph[op], kernel, out); }, graph[op].kernel);
   name_empty_values(graph, op, out);
+  for (const OpId measure : measures_before(graph, op)) out.after.push_back(measure);
   return out;
 }
 

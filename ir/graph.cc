@@ -77,6 +77,7 @@ OpId Graph::add_op(Operation op) {
   op.name = op_names.unique(op.name, "op");
   ops.push_back(std::move(op));
   const OpId id{static_cast<std::int32_t>(ops.size() - 1)};
+  if (ops.back().as<Measure>() != nullptr) measures.push_back(id);
   for (BufferId b : ops.back().outputs) (*this)[b].producer = id;
   return id;
 }

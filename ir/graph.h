@@ -367,6 +367,17 @@ struct ExternKernel {
   friend bool operator==(const ExternKernel&, const ExternKernel&) = default;
 };
 
+// Gives a dimension that only a run tells its value for the rest of the step: that of an i64 scalar. A
+// value beyond the dimension's bounds, for which memory is planned, is an error of the step. Operations
+// that mention the dimension come after it (ir/measured_dims.h).
+struct Measure {
+  Expr dim;
+  TensorRef value;
+  static constexpr std::string_view kName = "measure";
+  static constexpr auto kFields = std::tuple(attribute(&Measure::dim), operand(&Measure::value));
+  friend bool operator==(const Measure&, const Measure&) = default;
+};
+
 enum class CollectiveKind : std::uint8_t {
   all_reduce,
   all_gather,      // output is the concatenation of the group's inputs
@@ -453,7 +464,7 @@ struct RegionKernel {
   friend bool operator==(const RegionKernel&, const RegionKernel&) = default;
 };
 
-using Kernel = std::variant<Loops, Gemm, Convolution, Pooling, Recurrence, Attention, ExternKernel,
+using Kernel = std::variant<Loops, Gemm, Convolution, Pooling, Recurrence, Attention, ExternKernel, Measure,
                             CollectiveKernel, WaitKernel, ReleaseKernel, RegionKernel>;
 
 struct Operation {
@@ -476,7 +487,8 @@ struct Operation {
 // -----------------------------------------------------------------------------------------------------------
 // graph
 
-// An assumption of lowering about dynamic sizes, checked when a step begins.
+// An assumption of lowering about dynamic sizes. It is checked when a step begins or, if it mentions measured
+// dimensions, after the last of them is measured.
 struct Guard {
   enum class Relation : std::uint8_t { equal, less_equal };
   Expr lhs, rhs;
@@ -528,6 +540,7 @@ struct Graph {
   std::vector<Storage> storages;
   std::vector<Buffer> buffers;
   std::vector<Operation> ops;
+  std::vector<OpId> measures;  // the operations that are a Measure, in order of creation; kept by add_op
   std::vector<GraphInput> inputs;
   std::vector<GraphOutput> outputs;
   NameTable storage_names, buffer_names, op_names;  // kept by add_*

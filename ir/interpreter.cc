@@ -1,6 +1,7 @@
 #include "ir/interpreter.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
@@ -14,6 +15,7 @@
 #include "ir/interpreter_kernels.h"
 #include "ir/interpreter_memory.h"
 #include "ir/kernel_parts.h"
+#include "ir/measured_dims.h"
 
 namespace braid::ir {
 namespace {
@@ -38,6 +40,15 @@ void solve(Expr e, std::int64_t actual, std::map<std::string, std::int64_t>& dim
   const std::int64_t base = at(0), stride = at(1) - base;
   if (stride == 0 || (actual - base) % stride != 0) return;
   dims.emplace(unknown->dim_name(), (actual - base) / stride);
+}
+
+void check_guard(const Guard& g, const std::function<std::int64_t(Expr)>& value) {
+  const std::int64_t a = evaluate(g.lhs, value), b = evaluate(g.rhs, value);
+  const bool equal = g.relation == Guard::Relation::equal;
+  if (equal ? a == b : a <= b) return;
+  user_error(errors::kGuardViolated, {{}, g.origin, {}},
+             fmt::format("{} {} {} does not hold: {} and {}", to_string(g.lhs),
+                         equal ? "==" : "<=", to_string(g.rhs), a, b));
 }
 
 class Rank {
@@ -174,6 +185,21 @@ class Rank {
     (*function)(c);
     for (std::size_t i = 0; i < k.writes.size(); ++i)
       memory_.write(memory_.view(k.writes[i]), c.writes[i].bytes, op.name);
+    return true;
+  }
+
+  bool execute(OpId id, const Operation& op, const Measure& k) {
+    std::int64_t value = 0;
+    std::memcpy(&value, memory_.read(memory_.view(k.value), op.name).data(), sizeof value);
+    if (const Bounds b = bounds(k.dim); value < b.min || value > b.max) {
+      user_error(errors::kSizeOutOfBounds, {{}, op.origins.empty() ? op.name : op.origins.front(), {}},
+                 fmt::format("dimension '{}' is {}, {}", k.dim.dim_name(), value,
+                             value > b.max ? fmt::format("more than its capacity of {}", b.max)
+                                           : fmt::format("less than {}", b.min)));
+    }
+    memory_.set_dim(k.dim, value);
+    for (const std::size_t guard : guards_after(g_, top_, id))
+      check_guard(g_.guards[guard], [&](Expr s) { return memory_.dim(s); });
     return true;
   }
 
@@ -363,7 +389,7 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
     user_error(errors::kWrongInputs, {},
                fmt::format("got {} inputs, expected {}", inputs.size(), graph.inputs.size()));
   }
-  const std::map<std::string, std::int64_t> dims = solve_dims(graph, inputs);
+  std::map<std::string, std::int64_t> dims = solve_dims(graph, inputs);
   const auto value = [&](Expr s) {
     const auto it = dims.find(s.dim_name());
     if (it == dims.end())
@@ -373,13 +399,11 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
   };
   check_bounds(graph, dims);
   check_sizes(graph, inputs, value);
-  for (const Guard& g : graph.guards) {
-    const std::int64_t a = evaluate(g.lhs, value), b = evaluate(g.rhs, value);
-    const bool equal = g.relation == Guard::Relation::equal;
-    if (equal ? a == b : a <= b) continue;
-    user_error(errors::kGuardViolated, {{}, g.origin, {}},
-               fmt::format("{} {} {} does not hold: {} and {}", to_string(g.lhs),
-                           equal ? "==" : "<=", to_string(g.rhs), a, b));
+  for (const std::size_t guard : guards_of_inputs(graph)) check_guard(graph.guards[guard], value);
+  // Memory is made for the capacities.
+  for (const OpId measure : graph.measures) {
+    const Expr dim = graph[measure].as<Measure>()->dim;
+    dims[dim.dim_name()] = bounds(dim).max;
   }
   return dims;
 }

@@ -6,6 +6,7 @@
 #include "ir/coordinate.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
+#include "ir/measured_dims.h"
 
 namespace braid::ir {
 namespace {
@@ -33,7 +34,9 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
   for (std::size_t i = 0; i < graph_->storages.size(); ++i) {
     const StorageId root = root_storage(*graph_, StorageId{static_cast<std::int32_t>(i)});
     std::int64_t& b = bytes[static_cast<std::size_t>(root.index)];
-    b = std::max(b, size(graph_->storages[i].bytes));
+    // A measured size may be anything up to its bound.
+    const Expr own = graph_->storages[i].bytes;
+    b = std::max(b, is_measured(*graph_, own) ? bounds(own).max : size(own));
   }
   for (std::size_t i = 0; i < graph_->storages.size(); ++i) {
     const StorageId id{static_cast<std::int32_t>(i)};

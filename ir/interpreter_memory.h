@@ -47,6 +47,8 @@ class RankMemory {
   // The value of an expression over dimensions.
   std::int64_t size(Expr e) const;
   std::int64_t dim(Expr symbol) const;
+  // From here on the dimension has this value, which is at most the one for which memory was made.
+  void set_dim(Expr symbol, std::int64_t value) { dims_[symbol.dim_name()] = value; }
 
   ByteView view(const TensorRef& ref);
   ByteView view(BufferId buffer);

@@ -7,6 +7,7 @@
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "ir/lowering_internal.h"
+#include "ir/measured_dims.h"
 
 namespace braid::ir {
 namespace {
@@ -247,6 +248,9 @@ TensorBox Lowering::expand(TensorBox x, std::vector<Expr> sizes) {
     if (have.is_constant(1)) {
       result[k] = want;
     } else if (want.is_constant(1)) {
+      result[k] = have;
+    } else if (is_measured(graph_, want) && provably_less(1, have)) {
+      require_equal((want - 1) * (want - have), 0);  // 1, which repeats, or the same
       result[k] = have;
     } else {
       require_equal(have, want);

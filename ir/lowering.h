@@ -194,6 +194,9 @@ class Lowering {
   using Body = std::function<Run(const std::vector<TensorBox>& carried)>;
   std::vector<TensorBox> repeat_while(const TensorBox& condition, const std::vector<TensorBox>& initial,
                                       const Body& body);
+  // A new dimension within these bounds, whose value for the rest of a step is the i64 scalar. Its name
+  // is made unique. Not within a region.
+  Expr measure(const std::string& name, const TensorBox& value, Bounds bounds);
   // The regions around what is being lowered.
   std::size_t depth() const { return depth_; }
   // Calls `make` as if outside of all regions: for boxes that depend on nothing, and may be used anywhere.

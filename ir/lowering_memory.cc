@@ -296,6 +296,17 @@ TensorRef Lowering::extern_operand(const TensorBox& x, bool any_strides) {
   return ref && usable() ? *ref : *strided(copy(x));
 }
 
+Expr Lowering::measure(const std::string& name, const TensorBox& value, Bounds bounds) {
+  internal_check(depth() == 0, "'{}' is measured within a region", name);
+  internal_check(value.dtype() == DType::i64 && value.rank() == 0, "'{}' is measured of no i64 scalar", name);
+  const TensorRef scalar = extern_operand(value, false);
+  std::string unique = name;
+  for (int k = 1; pool().find_dim(unique); ++k) unique = fmt::format("{}.{}", name, k);
+  const Expr dim = graph_.add_dim(unique, bounds);
+  emit({unique + ".measured", Measure{dim, scalar}, {}, {origin_}, std::nullopt});
+  return dim;
+}
+
 std::vector<TensorBox> Lowering::extern_call(
     const std::string& symbol, const std::vector<TensorBox>& operands,
     const std::vector<ExternResult>& results,

@@ -22,7 +22,7 @@ void require_like(const std::string& node, std::size_t k, const TensorBox& x, DT
     differ(node, k, fmt::format("is {} {}, and {} otherwise", to_string(x.dtype()), where, to_string(dtype)),
            "cast it to one type");
   const std::string hint =
-      "sizes that depend on values known only at run time are not supported: pad to one size";
+      "sizes may depend on values only where nothing else is decided at run time: pad to one size";
   if (x.rank() != sizes.size())
     differ(node, k, fmt::format("has rank {} {}, and {} otherwise", x.rank(), where, sizes.size()), hint);
   for (std::size_t d = 0; d < sizes.size(); ++d) {

@@ -385,6 +385,26 @@ class OperationCheck {
 
   Result check(const ExternKernel&) { return std::nullopt; }
 
+  Result check(const Measure& k) {
+    if (!k.dim.is_symbol(SymbolKind::dim) || is_coordinate(k.dim))
+      return wrong(Kind::structure, "measures '{}', which is no dimension", to_string(k.dim));
+    if (!op_.outputs.empty()) return wrong(Kind::operands, "a measure has no results");
+    if (g_[k.value.buffer].dtype != DType::i64 || !k.value.sizes.empty())
+      return wrong(Kind::type, "the value of a measured dimension must be an i64 scalar");
+    for (const GraphInput& input : g_.inputs) {
+      for (const Expr& size : g_[input.buffer].sizes) {
+        if (size == k.dim || (!size.is_constant() && contains(size, k.dim)))
+          return wrong(Kind::structure, "measures '{}', which is a size of the input '{}'", to_string(k.dim),
+                       input.name);
+      }
+    }
+    for (const OpId other : g_.measures) {
+      if (&g_[other] != &op_ && g_[other].as<Measure>()->dim == k.dim)
+        return wrong(Kind::structure, "measures '{}' a second time", to_string(k.dim));
+    }
+    return std::nullopt;
+  }
+
   // Checks the numbers of input and output elements of a collective.
   Result check(const CollectiveKernel& k) {
     if (!k.group.valid() || static_cast<std::size_t>(k.group.index) >= g_.groups.size()) {

@@ -44,6 +44,7 @@ std::string default_op_name(const Graph& graph, const Operation& op) {
   if (!op.outputs.empty()) return graph[op.outputs[0]].name;
   if (const auto* w = op.as<WaitKernel>(); w && w->start.valid()) return graph[w->start].name + ".wait";
   if (const auto* r = op.as<ReleaseKernel>(); r && r->start.valid()) return graph[r->start].name + ".release";
+  if (const auto* m = op.as<Measure>()) return to_string(m->dim) + ".measured";
   return "";
 }
 

@@ -10,6 +10,7 @@
 #include "ir/error.h"
 #include "ir/fused_loops.h"
 #include "ir/kernel_parts.h"
+#include "ir/measured_dims.h"
 #include "ir/operation_check.h"
 #include "ir/verifier_impl.h"
 
@@ -101,6 +102,8 @@ class StructureCheck {
     }
     for (const Storage& s : g_.storages) {
       equal_on_all_ranks(s.bytes, s.name, "number of bytes");
+      if (s.kind == StorageKind::comm && is_measured(g_, s.bytes))
+        out_.add(kStructure, s.name, "a communication buffer has a measured size");
       if (s.alias_of.valid() && !valid(s.alias_of))
         out_.add(kStructure, s.name, "aliases a storage that does not exist");
     }
@@ -204,8 +207,22 @@ class StructureCheck {
       }
       operation(ops[k], undecided);
       position.emplace(ops[k], k);
+      if (depth_ == 0) measured(ops[k], position);
     }
     pairs(ops, position);
+  }
+
+  // Operations that mention a measured dimension come after its measure. Ranks may measure different
+  // values, which no collective can see.
+  void measured(OpId id, const std::map<OpId, std::size_t>& position) {
+    for (const OpId measure : measures_before(g_, id)) {
+      const std::string& dim = g_[measure].as<Measure>()->dim.dim_name();
+      if (!position.contains(measure))
+        out_.add(kOrder, g_[id].name, "comes before '{}' measures '{}'", g_[measure].name, dim);
+      if (!effects(g_, id).comm.empty())
+        out_.add(kStructure, g_[id].name,
+                 "the sizes of a collective depend on '{}', which ranks measure for themselves", dim);
+    }
   }
 
   void operation(OpId id, std::string_view undecided) {
@@ -226,7 +243,9 @@ class StructureCheck {
     for (BufferId b : op.outputs) writes(op, b);
     if (const auto* k = op.as<RegionKernel>()) {
       for (const Region& r : k->regions) {
+        ++depth_;
         list(r.ops, depends_on_data(k->kind) ? to_string(k->kind) : undecided);
+        --depth_;
         yields(op, r);
       }
       if (k->kind == RegionKind::while_true ||
@@ -235,6 +254,7 @@ class StructureCheck {
       }
       return;
     }
+    if (depth_ > 0 && op.as<Measure>()) out_.add(kRegions, op.name, "a region must not measure a dimension");
     if (!undecided.empty() && op.as<CollectiveKernel>())
       out_.add(kRegions, op.name, "a {} must not contain a collective", undecided);
     if (const auto* k = op.as<ExternKernel>()) {
@@ -404,6 +424,7 @@ class StructureCheck {
   const Graph& g_;
   Violations& out_;
   std::vector<bool> seen_;
+  int depth_ = 0;  // of regions
   std::set<BufferId> defined_;
 };
 

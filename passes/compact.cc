@@ -106,6 +106,8 @@ bool compact(Schedule& schedule) {
   for (Storage& s : graph.storages) renumber(s.alias_of, storages);
   for (GraphInput& i : graph.inputs) renumber(i.buffer, buffers);
   for (GraphOutput& o : graph.outputs) renumber(o.buffer, buffers);
+  for (OpId& measure : graph.measures) renumber(measure, ops);
+  std::erase_if(graph.measures, [](OpId measure) { return !measure.valid(); });
   for (ScheduleNode& n : schedule.nodes) renumber_node(n, ops);
   if (schedule.plan) {
     std::map<StorageId, Placement> placements;

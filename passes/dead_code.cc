@@ -28,7 +28,8 @@ bool is_root(const Graph& graph, OpId op, const IdVector<StorageId, bool>& kept_
       return true;
     if (kept_storage[a.region.storage]) return true;
   }
-  return !writes && graph[op].as<ExternKernel>() != nullptr;
+  // A measure may fail, and guards may need its dimension.
+  return !writes && (graph[op].as<ExternKernel>() != nullptr || graph[op].as<Measure>() != nullptr);
 }
 
 // Removes the dead members; true if nothing is left of the node.

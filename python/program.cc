@@ -18,6 +18,7 @@
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "ir/interpreter.h"
+#include "ir/measured_dims.h"
 #include "python/exchange.h"
 #include "runtime/capacity.h"
 
@@ -148,6 +149,8 @@ class InterpretedSession : public harness::Session {
   void prepare(std::span<const rt::TensorView> inputs) override { shapes_ = output_shapes(tensors(inputs)); }
   std::span<const std::int64_t> output_shape(std::size_t index) const override { return shapes_.at(index); }
 
+  std::span<const std::int64_t> result_shape(std::size_t index) const override { return results_.at(index); }
+
   void run(const harness::Step& step) override {
     const std::span<const rt::TensorView> outputs = step.outputs;
     std::vector<ir::Tensor> given = tensors(step.inputs);
@@ -162,6 +165,7 @@ class InterpretedSession : public harness::Session {
     const std::vector<std::vector<ir::Tensor>> results = program_.run({std::move(given)});
     for (std::size_t k = 0; k < outputs.size(); ++k) {
       const ir::Tensor& result = results[0][k];
+      results_.at(k) = result.sizes;
       rt::to_memory(rt::room_of(program_.outputs()[k].capacities, result.sizes), result.sizes,
                     static_cast<std::size_t>(ir::size_of(result.dtype)), result.bytes.data(),
                     outputs[k].data);
@@ -185,7 +189,9 @@ class InterpretedSession : public harness::Session {
     Shapes shapes;
     for (const ir::GraphOutput& output : graph.outputs) {
       shapes.emplace_back();
-      for (ir::Expr size : graph[output.buffer].sizes) shapes.back().push_back(ir::evaluate(size, value_of));
+      for (ir::Expr size : graph[output.buffer].sizes)
+        shapes.back().push_back(ir::is_measured(graph, size) ? ir::bounds(size).max
+                                                             : ir::evaluate(size, value_of));
     }
     return shapes;
   }
@@ -193,6 +199,7 @@ class InterpretedSession : public harness::Session {
   std::shared_ptr<const Program> keep_;
   const InterpretedProgram& program_;
   Shapes shapes_;
+  Shapes results_ = Shapes(program_.outputs().size());
 };
 
 }  // namespace

@@ -52,11 +52,12 @@ class Session {
     borrow_inputs(inputs, copy);
     nb::dict given;
     if (!out.is_none()) given = borrow_outputs(out);
-    const nb::dict results = result_tensors(inputs, given);
+    nb::dict results = result_tensors(inputs, given);
     {
       const nb::gil_scoped_release released;
       session_->run({in_, out_, in_on_device_, out_on_device_});
     }
+    name_found_sizes(given, results);
     return results;
   }
 
@@ -245,6 +246,38 @@ class Session {
     return results;
   }
 
+  // Results of which the data have decided the sizes become the elements that there are. Their memory has
+  // room for as many as there may be.
+  void name_found_sizes(const nb::dict& given, nb::dict& results) {
+    for (std::size_t k = 0; k < outputs_.size(); ++k) {
+      const std::span<const std::int64_t> shape = session_->result_shape(k);
+      if (std::ranges::equal(shape, out_[k].shape)) continue;
+      if (given.contains(output_names_[k])) {
+        out_[k].shape = shape;
+        results[output_names_[k]] =
+            part_of(nb::borrow(item(given, output_names_[k])), out_[k], out_on_device_[k]);
+      } else {
+        nb::cast<Tensor&>(results[output_names_[k]]).shape.assign(shape.begin(), shape.end());
+      }
+    }
+  }
+
+  // A tensor in the memory of an object, which it keeps.
+  nb::object part_of(const nb::object& object, const rt::TensorView& view, bool on_device,
+                     std::vector<std::int64_t> strides = {}) {
+    Py_INCREF(object.ptr());
+    Tensor tensor{std::shared_ptr<void>(view.data,
+                                        [held = object.ptr()](void*) {
+                                          const nb::gil_scoped_acquire locked;
+                                          Py_DECREF(held);
+                                        }),
+                  {view.shape.begin(), view.shape.end()},
+                  view.dtype};
+    tensor.strides = std::move(strides);
+    if (on_device) tensor.device = session_->device();
+    return nb::cast(std::move(tensor));
+  }
+
   // The elements of an output that has grown in the memory of an input, as a tensor that keeps that object.
   nb::object grown(std::size_t k, std::size_t alias, const nb::object& input) {
     const std::span<const std::int64_t> shape = session_->output_shape(k);
@@ -258,17 +291,8 @@ class Session {
           "pass out={'name': array} with the same memory and the output's shape");
     }
     out_[k].shape = shape;
-    Py_INCREF(input.ptr());
-    Tensor tensor{std::shared_ptr<void>(from.data,
-                                        [held = input.ptr()](void*) {
-                                          const nb::gil_scoped_acquire locked;
-                                          Py_DECREF(held);
-                                        }),
-                  {shape.begin(), shape.end()},
-                  from.dtype};
-    tensor.strides = rt::strides_of(program_->outputs()[k].capacities);
-    if (in_on_device_[alias] != 0) tensor.device = session_->device();
-    return nb::cast(std::move(tensor));
+    return part_of(input, {from.data, from.dtype, shape}, in_on_device_[alias] != 0,
+                   rt::strides_of(program_->outputs()[k].capacities));
   }
 
   // Memory for an output, which keeps the program.

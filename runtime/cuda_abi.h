@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define BRAID_CUDA_ABI_VERSION 8u
+#define BRAID_CUDA_ABI_VERSION 9u
 #define BRAID_CUDA_ALIGNMENT 16 /* bytes, of the pointers to inputs and outputs */
 
 typedef struct BraidCudaInstance BraidCudaInstance;

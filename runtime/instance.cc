@@ -88,10 +88,13 @@ CollectiveCall call_of(const BraidCollective& row) {
   return call;
 }
 
+constexpr size_t kMeasuredSets = 256;
+
 }  // namespace
 
 struct Instance::PreparedByDims {
-  std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> sets;
+  PreparedSets sets;      // of prepare
+  PreparedSets measured;  // of steps that measure dimensions
 };
 
 Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, size_t scratch_bytes)
@@ -249,32 +252,28 @@ void Instance::guard(bool holds, const int64_t* dims, const char* text) const {
   if (!holds) fail(BRAID_BAD_SIZE, guard_error(table_, dims, text));
 }
 
+const Instance::Prepared* Instance::prepare_sizes(PreparedSets& sets, const std::vector<int64_t>& key) {
+  const auto found = sets.find(key);
+  if (found != sets.end()) return found->second.get();
+  if (std::string error = bounds_error(table_, key.data()); !error.empty()) fail(BRAID_BAD_SIZE, error);
+  check_guards(key.data());
+  auto made = std::make_unique<Prepared>();
+  made->threads = ThreadChoice(threads_);
+  made->dims = key;
+  choose_gemms(key.data(), made->gemms);
+  choose_windows(key.data(), made->windows);
+  choose_attentions(key.data(), made->attentions);
+  return sets.emplace(key, std::move(made)).first->second.get();
+}
+
 BraidStatus Instance::prepare(const int64_t* dims) noexcept {
   const TeamScope scope(&team_);
   try {
-    const std::vector<int64_t> key(dims, dims + table_.dim_count);
-    std::unique_ptr<Prepared>& slot = prepared_->sets[key];
-    if (!slot) {
-      struct Undo {  // a failed prepare leaves no entry
-        Instance& self;
-        const std::vector<int64_t>& key;
-        bool armed = true;
-        ~Undo() {
-          if (armed) self.prepared_->sets.erase(key);
-        }
-      } undo{*this, key};
-      if (std::string error = bounds_error(table_, dims); !error.empty()) fail(BRAID_BAD_SIZE, error);
-      check_guards(dims);
-      auto made = std::make_unique<Prepared>();
-      made->threads = ThreadChoice(threads_);
-      made->dims = key;
-      choose_gemms(dims, made->gemms);
-      choose_windows(dims, made->windows);
-      choose_attentions(dims, made->attentions);
-      slot = std::move(made);
-      undo.armed = false;
+    std::vector<int64_t> key(dims, dims + table_.dim_count);
+    for (size_t k = 0; k < key.size(); ++k) {
+      if (table_.dims[k].measured != 0) key[k] = table_.dims[k].max;
     }
-    current_ = slot.get();
+    current_ = given_ = prepare_sizes(prepared_->sets, key);
     return BRAID_OK;
   } catch (...) {
     status_ = abi::current_exception();
@@ -284,6 +283,19 @@ BraidStatus Instance::prepare(const int64_t* dims) noexcept {
     }
     return status_;
   }
+}
+
+void Instance::measure(size_t dim, int64_t value, const char* node) {
+  const BraidDim& measured = table_.dims[dim];
+  if (value < measured.min || value > measured.max) {
+    fail(BRAID_BAD_SIZE,
+         std::string("'") + node + "': dimension '" + measured.name + "' is " + std::to_string(value) +
+             (value > measured.max ? ", more than its capacity of " + std::to_string(measured.max)
+                                   : ", less than " + std::to_string(measured.min)));
+  }
+  std::vector<int64_t> key = current_->dims;
+  key[dim] = value;
+  current_ = prepare_sizes(prepared_->measured, key);
 }
 
 namespace {
@@ -314,6 +326,9 @@ BraidStatus Instance::run(const void* const* inputs, void* const* outputs) noexc
     return BRAID_INVALID_ARGUMENT;
   }
   const AtMostThreads limit(threads_);
+  current_ = given_;
+  // Data may decide for any number of sizes: those of the last steps are kept.
+  if (prepared_->measured.size() > kMeasuredSets) prepared_->measured.clear();
   // A step with collectives waits for other ranks, so its duration tells nothing about threads.
   const bool timed = threads_ > 1 && table_.collective_count == 0;
   const std::optional<TimedStep> time = timed ? std::optional<TimedStep>(std::in_place) : std::nullopt;
@@ -323,7 +338,7 @@ BraidStatus Instance::run(const void* const* inputs, void* const* outputs) noexc
     if (lifecycle_) lifecycle_->begin();
     if (step(inputs, outputs) && (!lifecycle_ || plan_held(lifecycle_->end()))) {
       node(static_cast<size_t>(table_.node_count));
-      if (time) time->report(current_->threads);
+      if (time) time->report(given_->threads);
       return BRAID_OK;
     }
   } catch (...) {

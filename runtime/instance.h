@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +49,7 @@ class Instance {
   // Sets the node_count + 1 entries that each run fills in, or null.
   void record(BraidNodeTimes* times) { times_ = times; }
   const char* last_error() const { return error_.c_str(); }
+  const int64_t* dims() const { return current_->dims.data(); }  // after prepare
 
  protected:
   // Packs constant operands of GEMMs.
@@ -83,7 +86,9 @@ class Instance {
   void pack(const ConvolutionShape& shape, const void* b);
 
   // ---- for step
-  const int64_t* dims() const { return current_->dims.data(); }
+  // Sets a measured dimension for the rest of the step, and chooses the kernels that fit. Throws
+  // InstanceError if the value is beyond the bounds.
+  void measure(size_t dim, int64_t value, const char* node);
   void gemm(size_t index, const GemmArgs& args, const PackedMatrix* packed = nullptr) const {
     current_->gemms[index]->run(args, packed);
   }
@@ -158,7 +163,10 @@ class Instance {
   std::vector<Ticket> tickets_;
   struct PreparedByDims;
   Owned<PreparedByDims> prepared_;
-  const Prepared* current_ = nullptr;
+  using PreparedSets = std::map<std::vector<int64_t>, std::unique_ptr<Prepared>>;
+  const Prepared* prepare_sizes(PreparedSets& sets, const std::vector<int64_t>& key);
+  const Prepared* given_ = nullptr;    // of the last prepare
+  const Prepared* current_ = nullptr;  // of a step, from its last measure on
   BraidNodeTimes* times_ = nullptr;
   size_t node_ = 0;    // that runs, while times_ is not null
   const int threads_;  // of OpenMP, at most, for the library in a step
@@ -202,6 +210,7 @@ inline BraidStatus prepare(BraidInstance* i, const int64_t* dims) {
 inline BraidStatus run(BraidInstance* i, const void* const* inputs, void* const* outputs) {
   return i ? instance(i)->run(inputs, outputs) : report(BRAID_INVALID_ARGUMENT, "run: null instance");
 }
+inline const int64_t* dims_of_run(const BraidInstance* i) { return i ? instance(i)->dims() : nullptr; }
 inline void record(BraidInstance* i, BraidNodeTimes* times) {
   if (i) instance(i)->record(times);
 }
@@ -218,6 +227,7 @@ constexpr BraidProgram make_program(BraidProgram table) {
   table.create = abi::create<Program>;
   table.prepare = abi::prepare;
   table.run = abi::run;
+  table.dims_of_run = abi::dims_of_run;
   table.record = abi::record;
   table.last_error = abi::last_error;
   table.destroy = abi::destroy;

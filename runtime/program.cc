@@ -75,18 +75,22 @@ struct Program::Impl {
   explicit Impl(const BraidProgram* of)
       : table(of),
         shapes(*of),
+        results(*of),
         wanted(static_cast<size_t>(of->dim_count)),
         in(static_cast<size_t>(of->input_count)),
-        out(static_cast<size_t>(of->output_count)) {}
+        out(static_cast<size_t>(of->output_count)),
+        measures(std::any_of(of->dims, of->dims + of->dim_count,
+                             [](const BraidDim& dim) { return dim.measured != 0; })) {}
 
   const BraidProgram* table;
   MappedFile weights, rank_weights;
   Arena arena;
   std::unique_ptr<BraidInstance, DestroyInstance> instance;
-  ProgramShapes<BraidProgram> shapes;
-  std::vector<int64_t> wanted;  // buffer of dims_of in run
+  ProgramShapes<BraidProgram> shapes, results;  // before a step, and of the last one
+  std::vector<int64_t> wanted;                  // buffer of dims_of in run
   std::vector<const void*> in;
   std::vector<void*> out;
+  const bool measures;  // a step decides about sizes
 
   [[noreturn]] void raise(BraidStatus status) const {
     const int code = status == BRAID_COMM_ERROR ? kCommFailed
@@ -212,6 +216,9 @@ std::vector<int64_t> Program::dims_of(std::span<const TensorView> inputs) const 
 
 std::span<const int64_t> Program::input_shape(size_t index) const { return impl_->shapes.input(index); }
 std::span<const int64_t> Program::output_shape(size_t index) const { return impl_->shapes.output(index); }
+std::span<const int64_t> Program::result_shape(size_t index) const {
+  return impl_->measures ? impl_->results.output(index) : output_shape(index);
+}
 std::span<const std::byte> Program::arena() const {
   return {static_cast<const std::byte*>(impl_->arena.data()), impl_->table->arena_bytes};
 }
@@ -253,6 +260,9 @@ void Program::run(std::span<const TensorView> inputs, std::span<const TensorView
   }
   const BraidStatus status = p.table->run(p.instance.get(), p.in.data(), p.out.data());
   if (status != BRAID_OK) p.raise(status);
+  if (!p.measures) return;
+  const std::span<const int64_t> dims(p.table->dims_of_run(p.instance.get()), p.wanted.size());
+  if (!p.results.are(dims)) p.results.set(dims, true);
 }
 
 WorldOptions world_options(const BraidProgram& table) {

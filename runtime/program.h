@@ -75,9 +75,12 @@ class Program {
   // The dimensions that these inputs imply. A dimension that is no input's size keeps its value of the last
   // prepare, or its lower bound.
   std::vector<int64_t> dims_of(std::span<const TensorView> inputs) const;
-  // For the prepared dimensions.
+  // For the prepared dimensions. An output whose sizes the data of a step decide (BraidDim::measured) is
+  // given memory for its capacity, which is its output_shape. Its elements come first in it, row-major.
   std::span<const int64_t> input_shape(size_t index) const;
   std::span<const int64_t> output_shape(size_t index) const;
+  // The sizes of an output after a run.
+  std::span<const int64_t> result_shape(size_t index) const;
 
   // Runs one step: prepares for the inputs' shapes if they changed, checks everything, runs. Outputs must not
   // overlap inputs, except for declared aliases, which must be the same memory. Inputs that the table marks

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define BRAID_ABI_VERSION 6u
+#define BRAID_ABI_VERSION 7u
 
 typedef enum BraidStatus {
   BRAID_OK = 0,
@@ -53,11 +53,14 @@ typedef enum BraidDType {
   BRAID_BOOL
 } BraidDType;
 
-/* A named dimension; bounds are inclusive. */
+/* A named dimension; bounds are inclusive. measured: 1 if the data of a step decide its value, as the number
+ * of elements that NonZero finds. Then `max` is its capacity, prepare ignores what it is given for it, and
+ * outputs of such sizes need memory for `BraidSize::max`. */
 typedef struct BraidDim {
   const char* name;
   int64_t min;
   int64_t max;
+  int32_t measured;
 } BraidDim;
 
 /* One size of a tensor. dim: index into `dims` if the size is that dimension itself, else -1. constant: the
@@ -66,6 +69,7 @@ typedef struct BraidSize {
   int64_t constant;
   int64_t max;
   int32_t dim;
+  int32_t measured; /* 1: it depends on measured dimensions, and may be anything up to `max` before a run */
 } BraidSize;
 
 /* Tensors are row-major and dense, except those with capacities: caches that grow in place (docs/abi.md). */
@@ -194,6 +198,9 @@ typedef struct BraidProgram {
   /* Pointers in the order of `inputs` and `outputs`, aligned for their element type. Sizes are those of the
    * last prepare. Inputs are read only, except those marked as `written`. */
   BraidStatus (*run)(BraidInstance* instance, const void* const* inputs, void* const* outputs);
+  /* The dimensions of the last run, with those that it has measured, or else those of the last prepare, with
+   * capacities. Valid until the next call. */
+  const int64_t* (*dims_of_run)(const BraidInstance* instance);
   /* From now on each run records the times of its nodes: node_count entries, then one whose begin_ns is the
    * end of the step. Null stops recording. */
   void (*record)(BraidInstance* instance, BraidNodeTimes* times);

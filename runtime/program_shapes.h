@@ -37,17 +37,25 @@ class ProgramShapes {
   bool are(std::span<const int64_t> dims) const {
     return known_ && std::equal(dims.begin(), dims.end(), dims_.begin());
   }
-  void set(std::span<const int64_t> dims) {
+  // Before a step, sizes that it will measure are the largest that they may be; `measured`: after it.
+  void set(std::span<const int64_t> dims, bool measured = false) {
     std::copy(dims.begin(), dims.end(), dims_.begin());
     table_.sizes(dims_.data(), sizes_.data());
     known_ = true;
+    size_t at = 0;
+    for (int k = 0; k < table_.input_count + table_.output_count; ++k) {
+      for (int d = 0; d < info(k).rank; ++d, ++at) {
+        if (!measured && info(k).sizes[d].measured != 0) sizes_[at] = info(k).sizes[d].max;
+      }
+    }
   }
   std::span<const int64_t> input(size_t k) const { return shapes_.at(k); }
   std::span<const int64_t> output(size_t k) const {
     return shapes_.at(static_cast<size_t>(table_.input_count) + k);
   }
 
-  // The dims that these inputs imply; others as they are now, or at their lower bounds.
+  // The dims that these inputs imply; measured ones at their capacities, others as they are now, or at their
+  // lower bounds.
   void find_dims(std::span<const TensorView> inputs, std::vector<int64_t>& found) const {
     for (size_t k = 0; k < found.size(); ++k) found[k] = -1;
     for (size_t t = 0; t < inputs.size(); ++t) {
@@ -60,7 +68,10 @@ class ProgramShapes {
       }
     }
     for (size_t k = 0; k < found.size(); ++k) {
-      if (found[k] < 0) found[k] = known_ ? dims_[k] : table_.dims[k].min;
+      if (table_.dims[k].measured != 0)
+        found[k] = table_.dims[k].max;
+      else if (found[k] < 0)
+        found[k] = known_ ? dims_[k] : table_.dims[k].min;
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace braid::rt {
 
@@ -24,8 +25,12 @@ std::string bounds_error(const Table& table, const int64_t* dims) {
 template <class Table>
 std::string guard_error(const Table& table, const int64_t* dims, const char* guard) {
   std::string text = std::string(guard) + " does not hold";
+  bool first = true;
   for (int32_t k = 0; k < table.dim_count; ++k) {
-    text += (k == 0 ? " for " : ", ") + std::string(table.dims[k].name) + " = " + std::to_string(dims[k]);
+    // Measured ones that the guard does not mention may have no value yet.
+    const std::string name = table.dims[k].name;
+    if (table.dims[k].measured != 0 && std::string(guard).find(name) == std::string::npos) continue;
+    text += (std::exchange(first, false) ? " for " : ", ") + name + " = " + std::to_string(dims[k]);
   }
   return text;
 }

@@ -19,6 +19,7 @@
 #include "ir/element.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
+#include "ir/measured_dims.h"
 #include "ir/typing.h"
 #include "ir/written_inputs.h"
 #include "runtime/program_abi.h"
@@ -177,7 +178,8 @@ void ProgramEmitter::write_tables(Writer& w) const {
     w.open("constexpr BraidDim kDims[] = {");
     for (Expr d : graph.dims) {
       const Bounds b = bounds(d);
-      w.line(fmt::format("{{{}, {}, {}}},", c_string(d.dim_name()), b.min, b.max));
+      w.line(fmt::format("{{{}, {}, {}{}}},", c_string(d.dim_name()), b.min, b.max,
+                         measured_by(graph, d) ? ", 1" : ""));
     }
     w.close("};");
   }
@@ -209,8 +211,9 @@ void ProgramEmitter::write_tensor_tables(Writer& w) const {
     std::vector<std::string> sizes;
     for (Expr e : graph[b].sizes) {
       const auto dim = std::find(graph.dims.begin(), graph.dims.end(), e);
-      sizes.push_back(fmt::format("{{{}, {}, {}}}", e.is_constant() ? e.constant() : -1, bounds(e).max,
-                                  dim == graph.dims.end() ? -1 : static_cast<int>(dim - graph.dims.begin())));
+      sizes.push_back(fmt::format("{{{}, {}, {}{}}}", e.is_constant() ? e.constant() : -1, bounds(e).max,
+                                  dim == graph.dims.end() ? -1 : static_cast<int>(dim - graph.dims.begin()),
+                                  is_measured(graph, e) ? ", 1" : ""));
     }
     if (!sizes.empty())
       w.line(fmt::format("constexpr BraidSize k{}{}Sizes[] = {{{}}};", what, k, fmt::join(sizes, ", ")));
@@ -337,17 +340,20 @@ void ProgramEmitter::write_packing(Writer& w) const {
   w.line();
 }
 
+std::string ProgramEmitter::guard_call(const Guard& guard, const char* dims) const {
+  const bool equal = guard.relation == Guard::Relation::equal;
+  return fmt::format("guard({} {} {}, {}, {});", size(guard.lhs), equal ? "==" : "<=", size(guard.rhs), dims,
+                     c_string(guard_text(guard)));
+}
+
 void ProgramEmitter::write_guards(Writer& w) const {
   const Graph& graph = s_.graph;
-  if (graph.guards.empty()) return;
+  const std::vector<std::size_t> guards = guards_of_inputs(graph);
+  if (guards.empty()) return;
   w.open("void check_guards(const int64_t* d) const override {");
   for (std::size_t k = 0; k < graph.dims.size(); ++k)
     w.line(fmt::format("[[maybe_unused]] const int64_t {} = d[{}];", names_(graph.dims[k]), k));
-  for (const Guard& g : graph.guards) {
-    const bool equal = g.relation == Guard::Relation::equal;
-    w.line(fmt::format("guard({} {} {}, d, {});", size(g.lhs), equal ? "==" : "<=", size(g.rhs),
-                       c_string(guard_text(g))));
-  }
+  for (const std::size_t k : guards) w.line(guard_call(graph.guards[k], "d"));
   w.close();
   w.line();
 }
@@ -385,7 +391,8 @@ void ProgramEmitter::write_step(Writer& w) const {
       "bool step([[maybe_unused]] const void* const* inputs, [[maybe_unused]] void* const* outputs) override "
       "{");
   for (std::size_t k = 0; k < graph.dims.size(); ++k) {
-    w.line(fmt::format("[[maybe_unused]] const int64_t {} = dims()[{}];", names_(graph.dims[k]), k));
+    if (!measured_by(graph, graph.dims[k]))
+      w.line(fmt::format("[[maybe_unused]] const int64_t {} = dims()[{}];", names_(graph.dims[k]), k));
   }
   for (const auto& [k, used] : used_inputs_) {
     const std::string name = c_comment(graph.inputs[static_cast<std::size_t>(k)].name);

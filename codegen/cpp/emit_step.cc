@@ -10,6 +10,7 @@
 #include "ir/collective_table.h"
 #include "ir/copy_loop.h"
 #include "ir/error.h"
+#include "ir/measured_dims.h"
 
 namespace braid::codegen::cpp {
 
@@ -142,6 +143,18 @@ void ProgramEmitter::emit(OpId id, const ExternKernel& kernel) {
   note({id}, kernel.callee);
   step_.push_back(fmt::format("if (!call_extern({}, {})) return false;", c_string(label(id)),
                               extern_arguments(s_.graph, kernel, text)));
+}
+
+void ProgramEmitter::emit(OpId id, const Measure& kernel) {
+  const Graph& graph = s_.graph;
+  const std::string& dim = kernel.dim.dim_name();
+  const auto index = std::find(graph.dims.begin(), graph.dims.end(), kernel.dim) - graph.dims.begin();
+  note({id}, "measures " + dim);
+  step_.push_back(fmt::format("measure({}, *{}, {});", index,
+                              address(kernel.value.buffer, kernel.value.offset), c_string(label(id))));
+  step_.push_back(fmt::format("[[maybe_unused]] const int64_t {} = dims()[{}];", names_(kernel.dim), index));
+  for (const std::size_t guard : guards_after(graph, execution_order(s_), id))
+    step_.push_back(guard_call(graph.guards[guard], "dims()"));
 }
 
 void ProgramEmitter::emit(OpId id, const CollectiveKernel& kernel) {

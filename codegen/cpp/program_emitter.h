@@ -101,6 +101,7 @@ class ProgramEmitter {
   void write_class(Writer& w) const;
   void write_packing(Writer& w) const;
   void write_guards(Writer& w) const;
+  std::string guard_call(const ir::Guard& guard, const char* dims) const;
   void write_choices(Writer& w) const;
   void write_step(Writer& w) const;
   void write_program_table(Writer& w) const;
@@ -118,6 +119,7 @@ class ProgramEmitter {
   // Emits an operation; one overload per kind of kernel.
   void emit(ir::OpId op, const ir::Loops&) { emit_loops({op}); }
   void emit(ir::OpId op, const ir::ExternKernel& kernel);
+  void emit(ir::OpId op, const ir::Measure& kernel);
   void emit(ir::OpId op, const ir::CollectiveKernel& kernel);
   void emit(ir::OpId op, const ir::WaitKernel& wait) { emit_finish(op, wait.start, "wait"); }
   void emit(ir::OpId op, const ir::ReleaseKernel& release) { emit_finish(op, release.start, "release"); }

@@ -93,6 +93,8 @@ void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& unit
       const ir::Operation& op = graph[id];
       std::string what;
       if (op.as<ir::ExternKernel>() != nullptr) what = extern_refusal(graph, op, kTargetName);
+      if (const auto* k = op.as<ir::Measure>())
+        what = fmt::format("the size '{}', which only the data of a step tell", k->dim.dim_name());
       if (const auto* k = op.as<ir::RegionKernel>()) what = fmt::format("a '{}' region", to_string(k->kind));
       if (const auto* k = op.as<ir::CollectiveKernel>()) check_collective(graph, id, *k);
       refused.add(node_names(graph, std::span(&id, 1)), what);

@@ -8,14 +8,22 @@
 
 namespace braid::codegen {
 
+inline std::string runtime_source(const std::string& symbol, const std::string& folder,
+                                  const std::string& space) {
+  const std::string defined = "BRAID_EXTERN_" + symbol;
+  return "#ifndef " + defined + "\n#define " + defined + "\n#include \"runtime/" + folder + "/" + symbol +
+         ".h\"\n\nstatic const char* " + symbol + "(const BraidExternCall* call) { return " + space +
+         "::" + symbol + "(call); }\n#endif\n";
+}
+
+inline std::map<std::string, std::string> host_sources(const std::string& symbol) {
+  return {{"cpu", runtime_source(symbol, "host", "braid::rt")}};
+}
+
 inline std::map<std::string, std::string> runtime_sources(const std::string& symbol) {
-  const auto text = [&](const std::string& folder, const std::string& space) {
-    const std::string defined = "BRAID_EXTERN_" + symbol;
-    return "#ifndef " + defined + "\n#define " + defined + "\n#include \"runtime/" + folder + "/" + symbol +
-           ".h\"\n\nstatic const char* " + symbol + "(const BraidExternCall* call) { return " + space +
-           "::" + symbol + "(call); }\n#endif\n";
-  };
-  return {{"cpu", text("host", "braid::rt")}, {"cuda", text("device", "braid::rt::cuda")}};
+  std::map<std::string, std::string> sources = host_sources(symbol);
+  sources["cuda"] = runtime_source(symbol, "device", "braid::rt::cuda");
+  return sources;
 }
 
 }  // namespace braid::codegen

@@ -38,7 +38,8 @@ std::vector<Expr> part_sizes(OpContext& c, Expr size) {
   // Since version 18 the last part may be smaller.
   const std::optional<Expr> exact = ir::divide_exactly(size, parts);
   if (!exact && (c.version() < 18 || !size.is_constant())) {
-    c.fail(errors::kShapeMismatch,
+    // A multiple that the dimension happens to be is not known.
+    c.fail(size.is_constant() ? errors::kShapeMismatch : errors::kUnsupportedForm,
            fmt::format("size {} cannot be split into {} equal parts", to_string(size), parts));
   }
   const Expr part = exact ? *exact : ir::ceil_div(size, parts);

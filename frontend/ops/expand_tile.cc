@@ -5,7 +5,44 @@
 namespace braid::frontend {
 namespace {
 
+// Expands to sizes that only a run tells: an axis of 1 repeats, on either side.
+void lower_measured_expand(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  const std::int64_t given = c.size(1, 0).constant(), have_rank = c.rank(0),
+                     rank = std::max(given, have_rank);
+  const TensorBox wanted = l.cast(c.input(1), DType::i64);
+  std::vector<Expr> sizes, map;
+  for (std::int64_t axis = 0; axis < rank; ++axis) {
+    const std::int64_t in_x = axis - (rank - have_rank), in_sizes = axis - (rank - given);
+    const Expr have = in_x < 0 ? Expr(1) : c.sizes(0)[static_cast<std::size_t>(in_x)];
+    if (in_sizes < 0) {
+      sizes.push_back(have);
+    } else {
+      const std::string& name = c.value(1).name;
+      const std::optional<std::int64_t> most =
+          ir::provably_less(1, have) ? std::optional(ir::bounds(have).max) : std::nullopt;
+      sizes.push_back(c.measured_size(
+          1, "the sizes", given == 1 ? name : fmt::format("{}.{}", name, in_sizes), most, [&] {
+            return l.generate({}, [&](BodyBuilder& b, std::span<const Expr>) {
+              const Expr at[] = {in_sizes};
+              const ValueId want = l.load(b, wanted, at), own = b.index(have),
+                            one = b.constant_of(DType::i64, 1);
+              const ValueId repeats = b.binary(OpCode::eq, own, one), keeps = b.binary(OpCode::eq, want, one);
+              const ValueId other =
+                  b.where(b.binary(OpCode::eq, own, want), own, b.constant_of(DType::i64, -1));
+              return b.where(repeats, want, b.where(keeps, own, other));  // -1: they do not fit
+            });
+          }));
+    }
+    const Expr index = l.pool().index(static_cast<std::size_t>(axis));
+    if (in_x >= 0) map.push_back(have.is_constant(1) ? Expr(0) : ir::mod(index, ir::max(have, 1)));
+  }
+  c.set_output(0, l.view(c.input(0), sizes, map));
+}
+
 void lower_expand(OpContext& c) {
+  if (!c.knows(1) && c.measures() && c.rank(1) == 1 && c.size(1, 0).is_constant())
+    return lower_measured_expand(c);
   const std::vector<Expr> sizes = c.shape_values(1, "the sizes");
   for (const Expr& s : sizes) {
     if (ir::bounds(s).min < 0)

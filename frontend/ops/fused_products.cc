@@ -102,7 +102,7 @@ void lower_channels_last(OpContext& c) {
     residual = channels_second(c, 3);
     inputs.push_back(&residual);
   }
-  OpContext inner = c.in(l, inputs);
+  OpContext inner = c.with(inputs);
   const TensorBox y = fused_convolution(inner);
   std::vector<int> order = {0};
   for (int d = 2; d < static_cast<int>(y.rank()); ++d) order.push_back(d);

@@ -25,7 +25,63 @@ Expr float_range_count(OpContext& c, double start, double delta) {
     if (const auto count = length ? quotient(*length, step->values[0], dtype) : std::nullopt)
       return ir::max(rounded_up(*count), 0);
   }
-  c.fail_unknown(1, errors::kDataDependentSize, "the limit is known only at run time", "make it a constant");
+  c.fail_unknown(1, errors::kDataDependentSize, "the limit is no quotient of sizes", "make it a constant");
+}
+
+TensorBox scalar_of(OpContext& c, int k) {
+  if (!ir::product(c.sizes(k)).is_constant(1))
+    c.fail(errors::kShapeMismatch, fmt::format("input {} has more than one element", k));
+  return c.lowering().reshape(c.input(k), {});
+}
+
+// The number of elements as an i64 scalar: max(ceil((limit - start) / delta), 0).
+TensorBox measured_count(OpContext& c) {
+  const std::vector<TensorBox> inputs = {scalar_of(c, 0), scalar_of(c, 1), scalar_of(c, 2)};
+  const DType dtype = c.dtype(0);
+  return c.lowering().pointwise(inputs, [&](BodyBuilder& b, std::span<const ValueId> v) {
+    const ValueId zero = b.constant_of(DType::i64, 0);
+    if (is_float(dtype)) {
+      const auto wide = [&](ValueId x) { return b.cast(x, DType::f64); };
+      const ValueId length = b.binary(OpCode::sub, v[1], v[0]);
+      const ValueId count = b.unary(OpCode::ceil, b.binary(OpCode::div, wide(length), wide(v[2])));
+      // Not a number is no element; what exceeds every capacity stays an integer.
+      constexpr double kMost = 1e15;
+      const ValueId most = b.constant_of(DType::f64, kMost), none = b.constant_of(DType::f64, 0);
+      const ValueId some = b.binary(OpCode::gt, count, none);
+      return b.cast(b.where(some, b.binary(OpCode::min, count, most), none), DType::i64);
+    }
+    const auto wide = [&](ValueId x) { return b.cast(x, DType::i64); };
+    const ValueId delta = wide(v[2]), length = b.binary(OpCode::sub, wide(v[1]), wide(v[0]));
+    const ValueId is_zero = b.binary(OpCode::eq, delta, zero);
+    const ValueId divisor = b.where(is_zero, b.constant_of(DType::i64, 1), delta);
+    const ValueId whole = b.binary(OpCode::div, length, divisor),
+                  rest = b.binary(OpCode::fmod, length, divisor);
+    // The quotient is rounded towards 0; with a remainder of the sign of delta it is less than the ratio.
+    const ValueId more =
+        b.binary(OpCode::gt, b.binary(OpCode::bit_xor, rest, delta), b.constant_of(DType::i64, -1));
+    const ValueId rounded = b.binary(OpCode::logical_and, b.binary(OpCode::ne, rest, zero), more);
+    const ValueId count = b.binary(OpCode::add, whole, wide(rounded));
+    // A delta of 0 and a length that overflows exceed every capacity.
+    const ValueId up = b.binary(OpCode::gt, wide(v[1]), wide(v[0])),
+                  positive = b.binary(OpCode::gt, length, zero);
+    const ValueId overflows = b.binary(OpCode::logical_xor, up, positive);
+    constexpr double kTooMany = 1e15;
+    return b.where(b.binary(OpCode::logical_or, is_zero, overflows), b.constant_of(DType::i64, kTooMany),
+                   b.binary(OpCode::max, count, zero));
+  });
+}
+
+// A range of which only a run tells input `unknown`: start, limit or delta.
+void lower_measured_range(OpContext& c, int unknown) {
+  const Expr count = c.measured_size(unknown, "the number of elements", c.output_name(0), std::nullopt,
+                                     [&] { return measured_count(c); });
+  const TensorBox start = scalar_of(c, 0), delta = scalar_of(c, 2);
+  const DType dtype = c.dtype(0);
+  ir::Lowering& l = c.lowering();
+  c.set_output(0, l.generate({count}, [&](BodyBuilder& b, std::span<const Expr> at) {
+    const ValueId offset = b.binary(OpCode::mul, b.cast(b.index(at[0]), dtype), l.load(b, delta, {}));
+    return b.binary(OpCode::add, l.load(b, start, {}), offset);
+  }));
 }
 
 void lower_float_range(OpContext& c) {
@@ -48,6 +104,11 @@ void lower_float_range(OpContext& c) {
 }
 
 void lower_range(OpContext& c) {
+  const auto unknown = [&](int k) {
+    return is_float(c.dtype(0)) ? !c.constant_scalar(k) && !fractions_of(c.value(k)) : !c.knows(k);
+  };
+  if (unknown(0) || unknown(1) || unknown(2))
+    return lower_measured_range(c, unknown(0) ? 0 : unknown(1) ? 1 : 2);
   if (is_float(c.dtype(0))) return lower_float_range(c);
   const auto scalar = [&](int k, const char* what) {
     const std::vector<Expr> values = c.positions(k, what);

@@ -8,9 +8,51 @@
 namespace braid::frontend {
 namespace {
 
+// The sizes to which a Reshape of a target known only at run time leads, where 0 copies the input's size
+// and -1 takes the rest. Only the one of a vector is bounded by the operator.
+std::vector<Expr> measured_target(OpContext& c, bool allow_zero) {
+  constexpr const char* kWhat = "the sizes";
+  ir::Lowering& l = c.lowering();
+  const std::vector<Expr> sizes = c.sizes(0);
+  const Expr total = ir::product(sizes);
+  const std::int64_t rank = c.size(1, 0).constant();
+  const TensorBox given = l.cast(c.input(1), DType::i64);
+  const auto size = [&](BodyBuilder& b, std::int64_t axis) {
+    const Expr at[] = {axis};
+    const ValueId x = l.load(b, given, at);
+    if (allow_zero || axis >= std::ssize(sizes)) return x;
+    const ValueId is_zero = b.binary(OpCode::eq, x, b.constant_of(DType::i64, 0));
+    return b.where(is_zero, b.index(sizes[static_cast<std::size_t>(axis)]), x);
+  };
+  std::vector<Expr> target;
+  for (std::int64_t axis = 0; axis < rank; ++axis) {
+    const std::string& name = c.value(1).name;
+    const std::optional<std::int64_t> most = rank == 1 ? std::optional(ir::bounds(total).max) : std::nullopt;
+    target.push_back(
+        c.measured_size(1, kWhat, rank == 1 ? name : fmt::format("{}.{}", name, axis), most, [&] {
+          return l.generate({}, [&](BodyBuilder& b, std::span<const Expr>) {
+            const ValueId minus = b.constant_of(DType::i64, -1), one = b.constant_of(DType::i64, 1);
+            ValueId others = one;
+            for (std::int64_t other = 0; other < rank; ++other) {
+              const ValueId x = size(b, other);
+              others = b.binary(OpCode::mul, others, b.where(b.binary(OpCode::eq, x, minus), one, x));
+            }
+            const ValueId rest = b.binary(OpCode::div, b.index(total), b.binary(OpCode::max, others, one));
+            const ValueId own = size(b, axis);
+            return b.where(b.binary(OpCode::eq, own, minus), rest, own);
+          });
+        }));
+  }
+  return target;
+}
+
 void lower_reshape(OpContext& c) {
-  const std::vector<Expr> target = c.shape_values(1, "the sizes"), &sizes = c.sizes(0);
   const bool allow_zero = c.int_attribute("allowzero", 0) != 0;
+  if (!c.knows(1) && c.measures() && c.rank(1) == 1 && c.size(1, 0).is_constant()) {
+    c.set_output(0, c.lowering().reshape(c.input(0), measured_target(c, allow_zero)));
+    return;
+  }
+  const std::vector<Expr> target = c.shape_values(1, "the sizes"), &sizes = c.sizes(0);
   const TensorBox y = c.lowering().reshape(c.input(0), reshaped(sizes, target, allow_zero));
   // A size that is 0 in a run only would copy the input's there: this is the same only if that is 0, too.
   for (std::size_t k = 0; k < target.size() && !allow_zero; ++k) {

@@ -6,13 +6,22 @@
 namespace braid::frontend {
 namespace {
 
-Expr count_of(OpContext& c) {
+// `size` is that of the axis.
+Expr count_of(OpContext& c, const Expr& size) {
   if (c.version() < 10) {
     const std::int64_t k = c.int_attribute("k");
     if (k < 0) c.fail(errors::kInvalidAttribute, fmt::format("attribute 'k' is {}, expected at least 0", k));
     return k;
   }
-  const std::vector<Expr> k = c.shape_values(1, "the values of k");
+  constexpr const char* kWhat = "the values of k";
+  if (!c.knows(1) && ir::product(c.sizes(1)).is_constant(1)) {
+    ir::Lowering& l = c.lowering();
+    const Expr k = c.measured_size(1, kWhat, c.value(1).name, ir::bounds(size).max,
+                                   [&] { return l.reshape(l.cast(c.input(1), DType::i64), {}); });
+    c.value(1).elements = Elements{std::vector<std::int64_t>(c.sizes(1).size(), 1), {k}};
+    return k;
+  }
+  const std::vector<Expr> k = c.shape_values(1, kWhat);
   if (k.size() != 1) c.fail(errors::kShapeMismatch, fmt::format("k must be one number, got {}", k.size()));
   return k[0];
 }
@@ -21,7 +30,7 @@ void lower_top_k(OpContext& c) {
   ir::Lowering& l = c.lowering();
   if (c.rank(0) == 0) c.fail(errors::kShapeMismatch, "a scalar has no axis");
   const int axis = c.axis_attribute(c.rank(0), -1), rank = c.rank(0);
-  const Expr k = count_of(c), size = c.sizes(0)[static_cast<std::size_t>(axis)];
+  const Expr size = c.sizes(0)[static_cast<std::size_t>(axis)], k = count_of(c, size);
   if (ir::bounds(k).min < 0 || ir::provably_less(size, k)) {
     c.fail(errors::kShapeMismatch,
            fmt::format("{} elements along axis {}, which has size {}", to_string(k), axis, to_string(size)));

@@ -23,6 +23,7 @@ class Keywords(TypedDict, total=False):
     strict: bool
     conversion_share: float
     default_dim: Text | None
+    capacity: Text | Sequence[Text] | None
     seed: int | None
     target: Text
     precision: Text

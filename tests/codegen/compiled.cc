@@ -174,6 +174,11 @@ std::vector<ir::Tensor> Compiled::run(rt::Program& program, const std::vector<ir
   }
   for (ir::Tensor& t : out) out_views.push_back(view(t));
   program.run(in_views, out_views);
+  for (std::size_t k = 0; k < out.size(); ++k) {
+    const auto shape = program.result_shape(k);
+    out[k].sizes.assign(shape.begin(), shape.end());
+    out[k].bytes.resize(static_cast<std::size_t>(out[k].numel() * size_of(out[k].dtype)));
+  }
   return out;
 }
 

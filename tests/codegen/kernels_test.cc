@@ -1,8 +1,10 @@
 // The extern kernels that come with Braid (codegen/kernels) in C++ programs.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <tuple>
 
 #include "ir/parser.h"
 #include "tests/codegen/compiled.h"
@@ -150,6 +152,83 @@ std::string kernel_refusal(const std::string& program) {
     Compiled compiled;
     compiled.add("refused", "graph g\n" + program);
   });
+}
+
+TEST(Kernels, NonZeroEqualsTheInterpreter) {
+  Compiled compiled("-O2");
+  compiled.add("non_zero", R"(graph g
+dim n in [0, 9] dim m in [0, 63]
+input %x: i64[n, 7]
+%flags: bool[n, 7] = pointwise { %0 = load %x %1 = constant i64 0 %2 = ne %0, %1 store %2 }
+%count: i64[] = reduction sum over [n, 7] { %0 = load %flags[7*i0 + i1] %1 = cast i64 %0 store %1 }
+measure m %count
+%y: i64[2, m] = extern "non_zero" reads(%flags)
+output %y)");
+  compiled.build();
+  for (const std::int64_t n : {0, 1, 4, 9}) {
+    for (const std::int64_t step : {1, 2, 5}) {
+      std::vector<std::int64_t> values;
+      for (std::int64_t k = 0; k < n * 7; ++k) values.push_back(k * step % 3);
+      compiled.expect_like_interpreter_on("non_zero", {ir::make_tensor(ir::DType::i64, {n, 7}, values)}, 0);
+    }
+  }
+}
+
+TEST(Kernels, UniqueEqualsTheInterpreter) {
+  Compiled compiled("-O2");
+  std::string text = "graph g dim n in [0, 9] input %x: f32[n, 9] input %i: u64[n, 9] ";
+  for (const auto& [name, type, sorted] :
+       {std::tuple("x", "f32", 0), {"x", "f32", 1}, {"i", "u64", 0}, {"i", "u64", 1}}) {
+    const std::string own = std::string(name) + std::to_string(sorted);
+    text += fmt::format(
+        "%{0}v: {1}[9*n], %{0}f: i64[9], %{0}c: i64[9], %{0}i: i64[9], %{0}k: i64[] = extern \"unique\" "
+        "reads(%{2} [n, 9, 1] strides [9, 1, 1]) attributes(sorted = {3}) "
+        "output %{0}i output %{0}k ",
+        own, type, name, sorted);
+    // Elements behind the last value are undefined.
+    text += fmt::format(
+        "dim {0}n in [0, 9] measure {0}n %{0}k "
+        "%{0}first: i64[{0}n] = pointwise {{ %0 = load %{0}f[i0] store %0 }} "
+        "%{0}counts: i64[{0}n] = pointwise {{ %0 = load %{0}c[i0] store %0 }} "
+        "%{0}values: {1}[n*{0}n] = pointwise {{ %0 = load %{0}v[i0] store %0 }} "
+        "output %{0}first output %{0}counts output %{0}values ",
+        own, type);
+  }
+  compiled.add("unique", text);
+  compiled.build();
+  for (const std::int64_t n : {0, 1, 2, 5})
+    compiled.expect_like_interpreter_on("unique", {floats(n), integers(n)}, 0);
+}
+
+TEST(Kernels, NonMaxSuppressionEqualsTheInterpreter) {
+  Compiled compiled("-O2");
+  compiled.add("nms", R"(graph g
+dim n in [0, 40] dim k in [0, 160]
+input %boxes: f32[2, n, 4] input %scores: f32[2, 2, n] input %most: i64[] input %share: f32[] input %lowest: f32[]
+%s: i64[160, 3], %c: i64[] = extern "non_max_suppression" reads(%boxes, %scores, %most, %share, %lowest) attributes(center = 0, filter = 1)
+%t: i64[160, 3], %d: i64[] = extern "non_max_suppression" reads(%boxes, %scores, %most, %share, %lowest) attributes(center = 1, filter = 0)
+measure k %c
+%y: i64[k, 3] = pointwise { %0 = load %s[3*i0 + i1] store %0 }
+output %y output %d)");
+  compiled.build();
+  for (const std::int64_t n : {0, 1, 3, 40}) {
+    for (const std::int64_t most : {0, 2, 100}) {
+      for (const float share : {0.0f, 0.3f, 0.8f}) {
+        std::vector<float> boxes, scores;
+        for (std::int64_t k = 0; k < n * 8; ++k) boxes.push_back(static_cast<float>(k * 53 % 31) / 31);
+        for (std::int64_t k = 0; k < n * 4; ++k) scores.push_back(static_cast<float>(k * 29 % 17) / 17);
+        if (n > 1) scores[1] = std::numeric_limits<float>::quiet_NaN();
+        compiled.expect_like_interpreter_on(
+            "nms",
+            {ir::make_tensor(ir::DType::f32, {2, n, 4}, boxes),
+             ir::make_tensor(ir::DType::f32, {2, 2, n}, scores),
+             ir::make_tensor(ir::DType::i64, {}, std::vector<std::int64_t>{most}),
+             ir::make_tensor(ir::DType::f32, {}, std::vector<float>{share}),
+             ir::make_tensor(ir::DType::f32, {}, std::vector<float>{0.1f})},
+            0);
+      }
+    }
+  }
 }
 
 TEST(Kernels, RefuseOtherCalls) {

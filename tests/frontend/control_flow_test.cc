@@ -96,16 +96,15 @@ TEST(IfAtRunTime, MayBeNested) {
   }
 }
 
-TEST(IfAtRunTime, ResultsOfDifferentSizesAreRefused) {
+TEST(IfAtRunTime, ResultsOfDifferentRanksAreRefused) {
   const auto error = error_of([] {
     import_text(
         "g (bool c, float[2] x) => (float[k] y) { [choice] y = If (c) <then_branch = t () => (float[2] a) { "
         "a = Abs(x) }, "
-        "else_branch = f () => (float[4] b) { b = Concat <axis = 0> (x, x) }> }");
+        "else_branch = f () => (float b) { b = ReduceSum <keepdims = 0> (x) }> }");
   });
   EXPECT_EQ(error.code(), errors::kUnsupportedForm);
-  EXPECT_THAT(error.what(),
-              HasSubstr("result 0 has size 4 where the condition is false along axis 0, and 2 otherwise"));
+  EXPECT_THAT(error.what(), HasSubstr("result 0 has rank 0 where the condition is false, and 1 otherwise"));
   EXPECT_THAT(error.what(), HasSubstr("choice"));
 }
 
