@@ -251,7 +251,7 @@ TensorBox element_at(ir::Lowering& l, const TensorBox& x, std::int64_t axis, con
   });
 }
 
-TensorBox less_of(ir::Lowering& l, const TensorBox& a, const TensorBox& b) {
+TensorBox minimum(ir::Lowering& l, const TensorBox& a, const TensorBox& b) {
   return l.pointwise({a, b}, [](BodyBuilder& body, std::span<const ir::ValueId> v) {
     return body.binary(OpCode::min, v[0], v[1]);
   });
@@ -336,7 +336,7 @@ std::vector<Value> loop_at_run_time(const onnx::NodeProto& node, OpContext& c, c
   bool counted = joined && joined->limited;  // whether only a run tells how often it runs
   if (counted) {
     const TensorBox most = size_box(l, joined->count);
-    count = count.valid() ? l.realize(less_of(l, count, most)) : most;
+    count = count.valid() ? l.realize(minimum(l, count, most)) : most;
   }
   const auto run = [&](const TensorBox& iteration, std::span<const TensorBox> carried) {
     define(0, as_declared(0, iteration));

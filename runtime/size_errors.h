@@ -1,6 +1,7 @@
 // The texts of BRAID_BAD_SIZE, for the tables of both kinds of programs (BraidProgram, BraidCudaProgram).
 #pragma once
 
+#include <cctype>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -21,6 +22,18 @@ std::string bounds_error(const Table& table, const int64_t* dims) {
   return {};
 }
 
+// Whether a text names a dimension, of which no part is another name.
+inline bool mentions(const std::string& text, const std::string& name) {
+  const auto of_a_name = [&](size_t at) {
+    return at < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_' || text[at] == '.');
+  };
+  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+    if (!(at > 0 && of_a_name(at - 1)) && !of_a_name(at + name.size())) return true;
+  }
+  return false;
+}
+
 // Returns the error that the relation `guard` does not hold.
 template <class Table>
 std::string guard_error(const Table& table, const int64_t* dims, const char* guard) {
@@ -29,7 +42,7 @@ std::string guard_error(const Table& table, const int64_t* dims, const char* gua
   for (int32_t k = 0; k < table.dim_count; ++k) {
     // Measured ones that the guard does not mention may have no value yet.
     const std::string name = table.dims[k].name;
-    if (table.dims[k].measured != 0 && std::string(guard).find(name) == std::string::npos) continue;
+    if (table.dims[k].measured != 0 && !mentions(guard, name)) continue;
     text += (std::exchange(first, false) ? " for " : ", ") + name + " = " + std::to_string(dims[k]);
   }
   return text;

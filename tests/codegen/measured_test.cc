@@ -82,6 +82,34 @@ TEST(Measured, ManySizesOneAfterAnother) {
   }
 }
 
+// The memory of an output is for its largest size, which is not that at the largest measured one.
+TEST(Measured, SizesThatFallWhereOthersRise) {
+  Compiled compiled;
+  compiled.add("rest", R"(graph g
+dim n in [0, 40] dim b in [1, 40]
+input %x: f32[b, 16] input %c: i64[]
+measure n %c
+guard n <= b
+%y: f32[b - n, 16] = pointwise { %0 = load %x[16*n + 16*i0 + i1] store %0 }
+output %y)");
+  compiled.build();
+  rt::Program program = compiled.open("rest");
+  for (const std::int64_t b : {40, 7}) {
+    for (const std::int64_t n : {0, 3, 7}) {
+      compiled.expect_like_interpreter_on("rest", {measured_ramp({b, 16}), i64_scalar(n)}, 0);
+      EXPECT_THAT(compiled.run(program, {measured_ramp({b, 16}), i64_scalar(n)})[0].sizes,
+                  ElementsAre(b - n, 16));
+      EXPECT_THAT(program.output_shape(0), ElementsAre(40, 16));
+    }
+  }
+  try {
+    compiled.run(program, {measured_ramp({2, 16}), i64_scalar(3)});
+    ADD_FAILURE();
+  } catch (const rt::ProgramError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("n <= b does not hold for n = 3, b = 2"));
+  }
+}
+
 // A step that fails leaves an instance that goes on.
 TEST(Measured, AValueBeyondTheCapacityFailsTheStepOnly) {
   Compiled compiled;

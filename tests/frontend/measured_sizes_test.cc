@@ -239,6 +239,57 @@ TEST(MeasuredSizes, NonMaxSuppressionWithoutALowestScoreTakesAll) {
               ElementsAre(0, 0, 2, 0, 0, 1, 0, 0, 0));
 }
 
+TEST(MeasuredSizes, ExpandOfAnAxisThatMayBeOne) {
+  const MeasuredModel model("g (float[n, 1] x, int64[2] s) => (float[a, b] y) { y = Expand (x, s) }",
+                            {.dims = {{"n", {0, 3}}}, .default_capacity = 4});
+  EXPECT_THAT(model({floats({3, 1}, {1, 2, 3}), measured_ints({2}, {1, 2})})[0].values<float>(),
+              ElementsAre(1, 1, 2, 2, 3, 3));
+  EXPECT_THAT(model({floats({1, 1}, {7}), measured_ints({2}, {3, 1})})[0].values<float>(),
+              ElementsAre(7, 7, 7));
+  EXPECT_THAT(model({floats({0, 1}, {}), measured_ints({2}, {1, 2})})[0].sizes, ElementsAre(0, 2));
+  EXPECT_THROW(model({floats({3, 1}, {1, 2, 3}), measured_ints({2}, {2, 1})}), ir::UserError);
+}
+
+TEST(MeasuredSizes, ARangeWithoutADeltaIsAnError) {
+  const MeasuredModel model("g (int64 a, int64 l, int64 d) => (int64[n] y) { y = Range (a, l, d) }",
+                            {.default_capacity = 8});
+  EXPECT_THROW(model({measured_ints({}, {0}), measured_ints({}, {5}), measured_ints({}, {0})}),
+               ir::UserError);
+  const std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = ~least;
+  EXPECT_THROW(model({measured_ints({}, {least}), measured_ints({}, {most}), measured_ints({}, {1})}),
+               ir::UserError);
+}
+
+TEST(MeasuredSizes, SlicesWithTheLargestSteps) {
+  for (const char* step : {"9223372036854775807", "-9223372036854775807"}) {
+    const MeasuredModel model(
+        std::string(
+            "g (float[4] x, int64[1] a, int64[1] b) => (float[m] y) { axes = Constant <value = int64[1] "
+            "{0}> () steps = Constant <value = int64[1] {") +
+        step + "}> () y = Slice (x, a, b, axes, steps) }");
+    const std::int64_t end = *step == '-' ? -100 : 100;
+    EXPECT_THAT(model({floats({4}, {1, 2, 3, 4}), measured_ints({1}, {2}), measured_ints({1}, {end})})[0]
+                    .values<float>(),
+                ElementsAre(3));
+  }
+}
+
+// A capacity for all sizes limits no loop whose number of iterations follows from sizes, and no size that old
+// operators are converted with.
+TEST(MeasuredSizes, CapacitiesLimitOnlyWhatIsMeasured) {
+  const std::string loop = R"(g (float[n, 1] x, float[1] a) => (float[1] last, float[n, 1] y) {
+    s = Shape <start = 0, end = 1> (x) zero = Constant <value = int64[0] {}> () count = Reshape (s, zero)
+    last, all = Loop (count, "", a) <body = b (int64 i, bool go, float[1] t) => (bool next, float[1] u, float[1] v) {
+      next = Identity (go) u = Add (t, t) v = Identity (u) }> y = Add (all, x) })";
+  const MeasuredModel model(loop, {.dims = {{"n", {1, 200}}}, .default_capacity = 2});
+  EXPECT_TRUE(model.graph().measures.empty());
+  const ir::Schedule old =
+      import_text(R"(g (float[n, 6] x, int64[1] s, float[1] v, float[192] w) => (float[m] y) {
+    flat = Reshape (x, s) sum = Add (flat, w) y = Add <broadcast = 1, axis = 0> (sum, v) })",
+                  {.dims = {{"n", {1, 64}}}, .default_capacity = 1000}, 6);
+  EXPECT_EQ(old.graph.measures.size(), 1u);
+}
+
 // A result has the elements of the branch that is taken, of one rank.
 TEST(MeasuredSizes, BranchesOfDifferentSizes) {
   const MeasuredModel model(R"(g (bool c, float[n, 3] x) => (float[a, b] y, float[2] z) {

@@ -23,6 +23,26 @@ def elementwise(dtype=FLOAT, shape=("batch", 4), op="Add"):
     return model([helper.make_node(op, ["x", "x"], ["y"])], {"x": (dtype, shape)}, {"y": (dtype, shape)})
 
 
+def positions():
+    """y = NonZero(x) of [rows, 3], rest = x[number of rows of y:]"""
+    end, axis = (numpy_helper.from_array(np.array([k], np.int64), name) for k, name in ((99, "end"), (0, "axis")))
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["y"]),
+        helper.make_node("Shape", ["y"], ["sizes"], start=1),
+        helper.make_node("Slice", ["x", "sizes", "end", "axis"], ["rest"]),
+    ]
+    integers = TensorProto.INT64
+    return model(nodes, {"x": (FLOAT, ("rows", 3))}, {"y": (integers, (2, None)), "rest": (FLOAT, (None, 3))}, [end, axis])
+
+
+def ranges():
+    """y = the integers from start up to limit"""
+    integers = TensorProto.INT64
+    one = numpy_helper.from_array(np.array(1, np.int64), "one")
+    nodes = [helper.make_node("Range", ["start", "limit", "one"], ["y"])]
+    return model(nodes, {"start": (integers, ()), "limit": (integers, ())}, {"y": (integers, (None,))}, [one])
+
+
 def linear(rows="batch"):
     """y = x @ w + b, of 3 and 2 columns"""
     w = numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(3, 2), "w")

@@ -206,6 +206,54 @@ class Threads(TestCase):
         subprocess.run([sys.executable, "-B", script], check=True, timeout=60)
 
 
+class SizesThatTheDataDecide(TestCase):
+    def test_results_have_the_sizes_that_there_are(self):
+        for target in ("cpu", "interpreter"):
+            program = braid.compile(models.positions(), dims={"rows": (0, 5)}, target=target)
+            with program.session() as session:
+                for rows, found in ((5, 4), (3, 0), (0, 0), (2, 1), (5, 5)):
+                    x = np.zeros((rows, 3), np.float32)
+                    x.reshape(-1)[:found] = 1
+                    self.assertEqual(session.output_shapes({"x": x}), {"y": (2, 15), "rest": (5, 3)})
+                    results = session.run({"x": x})
+                    np.testing.assert_array_equal(results["y"], np.nonzero(x))
+                    np.testing.assert_array_equal(results["rest"], x[found:])
+
+    def test_memory_of_the_caller_has_room_and_the_result_is_its_part(self):
+        for target in ("cpu", "interpreter"):
+            program = braid.compile(models.ranges(), capacity=["y=4"], target=target)
+            with program.session() as session:
+                out = np.full(4, 7, np.int64)
+                result = session.run({"start": np.array(2), "limit": np.array(5)}, out={"y": out})["y"]
+                np.testing.assert_array_equal(result, [2, 3, 4])
+                np.testing.assert_array_equal(out, [2, 3, 4, 7])
+                reference = weakref.ref(out)
+                del out
+                gc.collect()
+                self.assertIsNotNone(reference())  # the result keeps it
+                np.testing.assert_array_equal(result, [2, 3, 4])
+
+    def test_more_than_the_capacity_fails_the_step_only(self):
+        for target, code in (("cpu", "BR0724"), ("interpreter", "BR0302")):
+            program = braid.compile(models.ranges(), capacity=["4"], target=target)
+            with program.session() as session:
+                with self.refused(code, "'y' is 5, more than its capacity of 4"):
+                    session.run({"start": np.array(0), "limit": np.array(5)})
+                result = session.run({"start": np.array(0), "limit": np.array(4)})["y"]
+                np.testing.assert_array_equal(result, [0, 1, 2, 3])
+
+    def test_what_cannot_be_compiled_is_refused(self):
+        with self.refused("BR0116", "known only at run time"):
+            braid.compile(models.ranges())
+        with self.refused("BR0311", "'z'"):
+            braid.compile(models.ranges(), capacity=["y=4", "z=4"])
+        for capacity in (["y="], ["=4"], ["y=-1"], ["y"], ["y=4", "y=5"], ["4", "5"]):
+            with self.refused("BR0003", "capacity"):
+                braid.compile(models.ranges(), capacity=capacity)
+        with self.refused("BR0640", "the size 'y'"):
+            braid.compile(models.ranges(), capacity=["y=4"], target="cuda")
+
+
 class Aliases(TestCase):
     def test_an_aliased_output_is_its_input(self):
         for target in ("cpu", "interpreter"):
