@@ -14,7 +14,6 @@
 #include "ir/error_numbers.h"
 #include "ir/parallel.h"
 #include "ir/shared_pool.h"
-#include "split/bound_search.h"
 #include "split/choose_split.h"
 #include "split/fixed_lines.h"
 #include "split/found_plan.h"
@@ -22,6 +21,7 @@
 #include "split/obstacles.h"
 #include "split/plan_space.h"
 #include "split/shared_tensors.h"
+#include "split/step_bounds.h"
 #include "split/together.h"
 
 namespace braid::split {
@@ -89,7 +89,7 @@ class MeshSearch {
         plans_(graph, mesh, costs_, options),
         space_(plans_.space),
         points_(plans_.points),
-        whole_(options.obey ? whole_product(steps_of(points_)) : 0) {}
+        whole_(options.obey ? whole_product(points_.steps()) : 0) {}
 
   FoundPlans run() {
     if (points_.several() && space_.large()) {
@@ -114,10 +114,10 @@ class MeshSearch {
         told.set_value(!found_.empty());
         if (seeks_others()) ends = !keep(kFewer, search(kFewer), others);
       } else if (k == 1) {
-        make_bounds();
+        bounds_.emplace(plans_, options_, SplitSpace::kFewRelaxed, options_.known);
         if (!cheapest.get()) return;
         const Assignment& seed = found_.front().choice.solution.choice;
-        all = ranks_ == 1 ? floors_of(seed) : over_plans(seed);  // one rank has one plan
+        all = ranks_ == 1 ? bounds_->of_plan(seed) : bounds_->over_plans(seed);  // one rank has one plan
       } else if (cheapest.get() && seeks_others()) {
         find_hidden(hidden);
       }
@@ -139,53 +139,6 @@ class MeshSearch {
     SplitChoice choice;
     FoundPlan plan;  // without its floor
   };
-
-  static std::int64_t steps_of(const PricePoints& points) {
-    std::int64_t steps = 0;
-    for (const PricePoint& point : points.all()) steps += point.steps;
-    return steps;
-  }
-
-  void make_bounds() {
-    for (const PricePoint& p : points_.all()) {
-      if (!options_.bounds) break;
-      BoundOptions own = bound_options(options_, space_.mesh(), p.attention_flops);
-      own.cells = SplitSpace::kFewRelaxed;
-      if (!points_.several()) own.known = options_.known;
-      bounds_.emplace_back(graph_, space_, p.costs, std::move(own));
-    }
-  }
-
-  // The sum of the bounds at each point is a bound for all steps together.
-  template <class AtPoint>
-  PlanBounds sum_of_bounds(const AtPoint& at_point) {
-    PlanBounds sum;
-    for (std::size_t p = 0; p < bounds_.size(); ++p) {
-      const PlanBounds own = at_point(bounds_[p]);
-      sum.loads.ps += own.loads.ps * points_.all()[p].steps;
-      sum.order.ps += own.order.ps * points_.all()[p].steps;
-    }
-    return sum;
-  }
-  PlanBounds floors_of(const Assignment& choice) {
-    return sum_of_bounds([&](BoundSearch& b) { return b.of_plan(choice); });
-  }
-  PlanBounds over_plans(const Assignment& seed) {
-    const bool closer = space_.leaves_out(SplitSpace::kFewRelaxed);
-    PlanBounds all = sum_of_bounds([&](BoundSearch& b) { return b.over_plans(seed, {}, closer); });
-    if (bounds_.empty() || !closer) return all;
-    const KnownBounds& known = options_.known;
-    if (KnownBounds::is_enough(all.loads, known.loads) && KnownBounds::is_enough(all.order, known.order))
-      return all;
-    const PlanBounds more = sum_of_bounds([&](BoundSearch& b) {
-      b.relax(SplitSpace::kMostRelaxed);
-      const std::vector<Assignment> found = b.found();
-      return b.over_plans(seed, found);
-    });
-    all.loads = std::max(all.loads, more.loads);
-    all.order = std::max(all.order, more.order);
-    return all;
-  }
 
   SpaceSolution solved(const SplitCostOptions& own, const Restrict& more, SolveOptions effort = {}) const {
     if (!points_.several()) return space_.solved(split_costs(costs_, own, work_), effort, more);
@@ -419,7 +372,7 @@ class MeshSearch {
   void add(Found found) {
     FoundPlan& plan = found.plan;
     if (std::ranges::find(result_.plans, plan.text, &FoundPlan::text) != result_.plans.end()) return;
-    plan.floor = floors_of(plan.choice).order;
+    plan.floor = bounds_->of_plan(plan.choice).order;
     if (result_.plans.empty() && !options_.obey) {
       plan.bound.ps = found.choice.solution.bound;
       plan.proved = found.choice.solution.proved();
@@ -452,7 +405,7 @@ class MeshSearch {
   const SplitSpace& space_;
   const PricePoints& points_;
   Cost whole_;                        // SplitCostOptions
-  std::vector<BoundSearch> bounds_;   // by point
+  std::optional<StepBounds> bounds_;
   std::optional<LeastMemory> least_;  // of a large space, under limits
   Assignment within_;                 // keeps the limits of memory; empty if there are none, or none is known
   std::vector<Found> found_;

@@ -27,6 +27,12 @@ PricePoints::PricePoints(std::shared_ptr<const analysis::CostModel> costs, const
   points_.insert(points_.end(), options.points.begin(), options.points.end());
 }
 
+std::int64_t PricePoints::steps() const {
+  std::int64_t steps = 0;
+  for (const PricePoint& point : points_) steps += point.steps;
+  return steps;
+}
+
 void PricePoints::add_others(Problem& problem, const SplitSpace& space,
                              const SplitCostOptions& options) const {
   const auto add_steps = [&](std::vector<Cost>& sum, const std::vector<Cost>& costs, std::int64_t steps) {

@@ -3,6 +3,7 @@
 // is as exact as each.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -17,6 +18,8 @@ class PricePoints {
 
   const std::vector<PricePoint>& all() const { return points_; }
   bool several() const { return points_.size() > 1 || points_[0].steps != 1; }
+  // The steps at all points.
+  std::int64_t steps() const;
   // Returns the space's problem at the first point, with all others added. Requires a space that is not
   // large.
   Problem problem(const SplitSpace& space, const SplitCostOptions& options) const;

@@ -17,6 +17,7 @@
 #include "split/machine_costs.h"
 #include "split/obstacles.h"
 #include "split/plan_space.h"
+#include "split/step_bounds.h"
 
 namespace braid::split {
 namespace {
@@ -30,12 +31,8 @@ struct Own {
 
   // Prepares the search; the space must not be large.
   void prepare() {
-    const SearchOptions& options = program.options;
-    plans.make_problem(options, true);
-    for (const PricePoint& p : points.all()) {
-      if (options.bounds)
-        bounds.emplace_back(graph, space, p.costs, bound_options(options, space.mesh(), p.attention_flops));
-    }
+    plans.make_problem(program.options, true);
+    bounds.emplace(plans, program.options, SplitSpace::kMostRelaxed);
   }
 
   Problem problem(const SplitCostOptions& costs, bool even) const {
@@ -45,34 +42,13 @@ struct Own {
     return own;
   }
 
-  // The sum over all steps of bounds at each point.
-  PlanBounds bound(const Assignment& choice, bool of_plan) {
-    PlanBounds sum;
-    for (std::size_t p = 0; p < bounds.size(); ++p) {
-      const PlanBounds one = of_plan ? bounds[p].of_plan(choice) : bounds[p].over_plans(choice);
-      sum.loads.ps += one.loads.ps * points.all()[p].steps;
-      sum.order.ps += one.order.ps * points.all()[p].steps;
-    }
-    return sum;
-  }
-
   const PlannedProgram& program;
   PlanSpace plans;
   const Graph& graph = plans.graph;
   const SplitSpace& space = plans.space;
   const PricePoints& points = plans.points;
-  std::vector<BoundSearch> bounds;
+  std::optional<StepBounds> bounds;
 };
-
-// The steps of all programs.
-std::int64_t steps_of(std::span<const PlannedProgram> programs) {
-  std::int64_t steps = 0;
-  for (const PlannedProgram& program : programs) {
-    steps += program.options.steps;
-    for (const PricePoint& point : program.options.points) steps += point.steps;
-  }
-  return steps;
-}
 
 // Plans for all programs.
 struct Found {
@@ -90,6 +66,12 @@ class Together {
 
   bool large() const {
     return std::ranges::any_of(all, [](const auto& own) { return own->space.large(); });
+  }
+
+  std::int64_t steps() const {
+    std::int64_t steps = 0;
+    for (const auto& own : all) steps += own->points.steps();
+    return steps;
   }
 
   void prepare() {
@@ -399,7 +381,7 @@ class SearchTogether {
       return std::move(result_);
     }
     together_.prepare();
-    const Cost whole = options_.obey ? whole_product(steps_of(programs_)) : 0;
+    const Cost whole = options_.obey ? whole_product(together_.steps()) : 0;
     for (const Variant& variant : kVariants) {
       const SplitCostOptions costs{variant.communication, whole};
       const IdVector<ProgramId, Solution> alone = together_.alone(costs, false);
@@ -456,7 +438,7 @@ class SearchTogether {
     for (const ProgramId p : programs_.ids()) {
       plans.push_back(plan_of(p, name, found.choices[p]));
       predicted.ps += plans.back().own.ps;
-      floor.ps += together_.all[p]->bound(found.choices[p], true).order.ps;
+      floor.ps += together_.all[p]->bounds->of_plan(found.choices[p]).order.ps;
     }
     FoundPlan plan = std::move(plans[0]);
     plan.with.assign(std::make_move_iterator(plans.begin() + 1), std::make_move_iterator(plans.end()));
@@ -470,7 +452,9 @@ class SearchTogether {
       }
       for (const ProgramId p : programs_.ids()) {
         // One rank has one plan.
-        const PlanBounds own = together_.all[p]->bound(found.choices[p], ranks_ == 1);
+        StepBounds& bounds = *together_.all[p]->bounds;
+        const PlanBounds own =
+            ranks_ == 1 ? bounds.of_plan(found.choices[p]) : bounds.over_plans(found.choices[p]);
         result_.loads.ps += own.loads.ps;
         result_.order.ps += own.order.ps;
       }
