@@ -94,10 +94,27 @@ std::optional<std::int64_t> largest_difference(const LoopBody& body, const Quant
   return is_signed == (zero.dtype == DType::i8) ? 255 : 383;
 }
 
+namespace {
+
+// The first of the loop's dimensions up to `last` that dimension d of the view runs through together; `last`
+// if it need not run through others.
+std::optional<std::size_t> first_of_run(const Loops& loops, const TensorRef& view, std::size_t d,
+                                        std::size_t last) {
+  Expr size = 1;
+  for (std::size_t e = last + 1; e-- > 0;) {
+    size = size * loops.sizes[e];
+    if (provably_equal(size, view.sizes[d])) return e;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::vector<Expr>> loop_indices(const Graph& graph, const Loops& loops, const TensorRef& view) {
   if (!view.offset.is_constant(0)) return std::nullopt;
   const std::vector<Expr> strides = contiguous_strides(loops.sizes);
   std::vector<Expr> at(loops.sizes.size(), 0);
+  std::vector<char> whole(at.size());  // coordinates of a run of dimensions, which are within the sizes
   // Each stride belongs to the outermost dimension whose stride divides it. Coordinates within the sizes are
   // unique, so these are right no matter how they were found.
   for (std::size_t d = 0; d < view.sizes.size(); ++d) {
@@ -107,11 +124,24 @@ std::optional<std::vector<Expr>> loop_indices(const Graph& graph, const Loops& l
       if (loops.sizes[e].is_constant(1)) continue;
       const std::optional<Expr> steps = divide_exactly(view.strides[d], strides[e]);
       found = steps.has_value();
-      if (found) at[e] = at[e] + graph.pool->index(d) * *steps;
+      if (!found) continue;
+      const std::optional<std::size_t> first =
+          steps->is_constant(1) ? first_of_run(loops, view, d, e) : std::nullopt;
+      Expr rest = graph.pool->index(d);
+      for (std::size_t k = e; first && k > *first; --k) {
+        if (!at[k].is_constant(0) || !at[*first].is_constant(0)) return std::nullopt;
+        at[k] = mod(rest, loops.sizes[k]);
+        rest = floor_div(rest, loops.sizes[k]);
+        whole[k] = whole[*first] = 1;
+      }
+      const std::size_t own = first.value_or(e);
+      if (whole[own] != 0 && !(first && at[own].is_constant(0))) return std::nullopt;
+      at[own] = at[own] + rest * *steps;
     }
     if (!found) return std::nullopt;
   }
   for (std::size_t e = 0; e < at.size(); ++e) {
+    if (whole[e] != 0) continue;
     if (!provably_non_negative(at[e], view.sizes) || !provably_less(at[e], loops.sizes[e], view.sizes))
       return std::nullopt;
   }

@@ -29,20 +29,7 @@ const ByteKernels& byte_kernels() {
 #endif
 }
 
-namespace {
-
-// Four rows of 64 adjacent columns as a group.
-void interleave(const uint8_t* row, int64_t b_row, uint8_t flip, int8_t* group) {
-  const uint8_t *r0 = row, *r1 = r0 + b_row, *r2 = r1 + b_row, *r3 = r2 + b_row;
-  uint32_t out[kBytePanel];
-  for (int64_t j = 0; j < kBytePanel; ++j)
-    out[j] = uint32_t{r0[j]} | uint32_t{r1[j]} << 8 | uint32_t{r2[j]} << 16 | uint32_t{r3[j]} << 24;
-  const uint32_t flips = flip * 0x01010101u;
-  for (int64_t j = 0; j < kBytePanel; ++j) out[j] ^= flips;
-  std::memcpy(group, out, sizeof out);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 void pack_panels(DType type, int64_t k, int64_t n, const void* b, int64_t b_row, int64_t b_col, int64_t begin,
                  int64_t end, int8_t* data, int32_t* column_sums) {
@@ -53,13 +40,13 @@ void pack_panels(DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
     const int64_t column = p * kBytePanel, columns = std::min(kBytePanel, n - column);
     int8_t* const to = data + p * depth * kBytePanel;
     uint32_t sums[kBytePanel] = {};
-    for (int64_t g = 0; g < depth / kByteGroup; ++g) {
+    const int64_t whole = columns == kBytePanel && b_col == 1 ? k / kByteGroup : 0;
+    byte_kernels().pack(from + column, b_row, whole, flip, to, sums);
+    for (int64_t g = whole; g < depth / kByteGroup; ++g) {
       int8_t* const group = to + g * kByteGroup * kBytePanel;
       const int64_t rows = std::min(kByteGroup, k - g * kByteGroup);
       const uint8_t* const row = from + g * kByteGroup * b_row + column * b_col;
-      if (rows == kByteGroup && columns == kBytePanel && b_col == 1) {
-        interleave(row, b_row, flip, group);
-      } else if (rows == kByteGroup && columns == kBytePanel && b_row == 1) {
+      if (rows == kByteGroup && columns == kBytePanel && b_row == 1) {
         for (int64_t j = 0; j < kBytePanel; ++j)
           std::memcpy(group + j * kByteGroup, row + j * b_col, kByteGroup);
         for (int64_t j = 0; j < kBytePanel * kByteGroup; ++j) group[j] = static_cast<int8_t>(group[j] ^ flip);

@@ -87,6 +87,9 @@ struct ByteKernels {
   // Up to tile_rows rows, 1 to 4 vectors of 16 columns.
   void (*tile)(const ByteTile& tile, int rows, int vectors);
   void (*depthwise)(const ByteTaps& taps);
+  // Packs whole groups of rows of 64 adjacent columns, `b_row` apart, into a panel, each byte changed by
+  // `flip`, and adds their sums to `sums`.
+  void (*pack)(const uint8_t* rows, int64_t b_row, int64_t groups, uint8_t flip, int8_t* to, uint32_t* sums);
 };
 namespace baseline {
 extern const ByteKernels kByteKernels;

@@ -123,7 +123,7 @@ void tiles(const ByteTile& given, int rows, int vectors) {
 
 }  // namespace
 
-const ByteKernels kByteKernels = {96, 96, tiles, avx512::kByteKernels.depthwise};
+const ByteKernels kByteKernels = {96, 96, tiles, avx512::kByteKernels.depthwise, avx512::kByteKernels.pack};
 
 }  // namespace braid::rt::amx
 #endif

@@ -107,7 +107,7 @@ void depthwise(const ByteTaps& t) {
 
 }  // namespace
 
-const ByteKernels kByteKernels = {8, 24, tile, depthwise};
+const ByteKernels kByteKernels = {8, 24, tile, depthwise, baseline::kByteKernels.pack};
 
 }  // namespace braid::rt::avx2
 #endif

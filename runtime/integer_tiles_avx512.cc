@@ -31,13 +31,14 @@ void tile_of(const ByteTile& t) {
   constexpr int64_t kLine = 64;
   const int64_t ahead_step = t.ahead_bytes > 0 ? std::min(t.ahead_bytes / t.groups + 1, kLine) : 0;
   const int8_t* ahead = t.ahead_bytes > 0 ? t.ahead : b;
+  const int64_t own_ahead = t.ahead_bytes > 0 ? kAhead : 0;  // 0: the line that is loaded
   for (int64_t g = 0; g < t.groups; ++g, b += kByteGroup * kBytePanel, ahead += ahead_step) {
     if constexpr (kRows > 2) _mm_prefetch(ahead, _MM_HINT_T1);
     __m512i w[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       w[v] = _mm512_loadu_si512(b + v * 64);
-      if constexpr (kRows <= 2) _mm_prefetch(b + v * 64 + kAhead, _MM_HINT_T0);
+      if constexpr (kRows <= 2) _mm_prefetch(b + v * 64 + own_ahead, _MM_HINT_T0);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
@@ -127,9 +128,36 @@ void depthwise(const ByteTaps& t) {
     depthwise_of<false>(t);
 }
 
+void pack(const uint8_t* rows, int64_t b_row, int64_t groups, uint8_t flip, int8_t* to, uint32_t* sums) {
+  const __m512i flips = _mm512_set1_epi8(static_cast<char>(flip)), ones = _mm512_set1_epi8(1);
+  __m512i total[4];
+  for (int v = 0; v < 4; ++v) total[v] = _mm512_loadu_si512(sums + v * 16);
+  for (int64_t g = 0; g < groups; ++g, to += kByteGroup * kBytePanel) {
+    __m512i row[4];
+    for (int r = 0; r < 4; ++r)
+      row[r] = _mm512_xor_si512(_mm512_loadu_si512(rows + (g * kByteGroup + r) * b_row), flips);
+    // Of each lane of 16 columns: four registers with four columns each, all rows of a column together.
+    const __m512i low01 = _mm512_unpacklo_epi8(row[0], row[1]), high01 = _mm512_unpackhi_epi8(row[0], row[1]),
+                  low23 = _mm512_unpacklo_epi8(row[2], row[3]), high23 = _mm512_unpackhi_epi8(row[2], row[3]);
+    const __m512i a = _mm512_unpacklo_epi16(low01, low23), b = _mm512_unpackhi_epi16(low01, low23),
+                  c = _mm512_unpacklo_epi16(high01, high23), d = _mm512_unpackhi_epi16(high01, high23);
+    // The lanes of the four registers, transposed.
+    const __m512i ab_first = _mm512_shuffle_i32x4(a, b, 0x44), ab_last = _mm512_shuffle_i32x4(a, b, 0xee),
+                  cd_first = _mm512_shuffle_i32x4(c, d, 0x44), cd_last = _mm512_shuffle_i32x4(c, d, 0xee);
+    const __m512i out[4] = {
+        _mm512_shuffle_i32x4(ab_first, cd_first, 0x88), _mm512_shuffle_i32x4(ab_first, cd_first, 0xdd),
+        _mm512_shuffle_i32x4(ab_last, cd_last, 0x88), _mm512_shuffle_i32x4(ab_last, cd_last, 0xdd)};
+    for (int v = 0; v < 4; ++v) {
+      _mm512_storeu_si512(to + v * 64, out[v]);
+      total[v] = _mm512_dpbusd_epi32(total[v], ones, out[v]);
+    }
+  }
+  for (int v = 0; v < 4; ++v) _mm512_storeu_si512(sums + v * 16, total[v]);
+}
+
 }  // namespace
 
-const ByteKernels kByteKernels = {6, 24, tile, depthwise};
+const ByteKernels kByteKernels = {6, 24, tile, depthwise, pack};
 
 }  // namespace braid::rt::avx512
 #endif

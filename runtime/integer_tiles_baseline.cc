@@ -1,5 +1,6 @@
 // Tiles of products of 8-bit integers for any processor.
 #include <algorithm>
+#include <cstring>
 
 #include "runtime/integer_gemm.h"
 
@@ -52,8 +53,24 @@ void tile(const ByteTile& t, int rows, int vectors) {
   }
 }
 
+void pack(const uint8_t* rows, int64_t b_row, int64_t groups, uint8_t flip, int8_t* to, uint32_t* sums) {
+  const uint32_t flips = flip * 0x01010101u;
+  for (int64_t g = 0; g < groups; ++g, to += kByteGroup * kBytePanel) {
+    const uint8_t *r0 = rows + g * kByteGroup * b_row, *r1 = r0 + b_row, *r2 = r1 + b_row, *r3 = r2 + b_row;
+    uint32_t out[kBytePanel];
+    for (int64_t j = 0; j < kBytePanel; ++j)
+      out[j] = uint32_t{r0[j]} | uint32_t{r1[j]} << 8 | uint32_t{r2[j]} << 16 | uint32_t{r3[j]} << 24;
+    for (int64_t j = 0; j < kBytePanel; ++j) out[j] ^= flips;
+    std::memcpy(to, out, sizeof out);
+    for (int64_t j = 0; j < kBytePanel; ++j) {
+      const int8_t* const x = to + j * kByteGroup;
+      sums[j] += static_cast<uint32_t>(x[0] + x[1] + x[2] + x[3]);
+    }
+  }
+}
+
 }  // namespace
 
-const ByteKernels kByteKernels = {1, 24, tile, depthwise};
+const ByteKernels kByteKernels = {1, 24, tile, depthwise, pack};
 
 }  // namespace braid::rt::baseline

@@ -1,6 +1,8 @@
 // A number that threads of one process wait for: they spin for a while, and then sleep.
 #pragma once
 
+#include <sched.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -24,13 +26,15 @@ class alignas(64) SleepWord {
   // Returns the value when it is no longer `value`.
   uint32_t wait_while(uint32_t value, int64_t spin_ns) {
     if (const uint32_t now = get(); now != value) return now;
-    const int64_t until = monotonic_ns() + spin_ns;
-    do {
+    const int64_t began = monotonic_ns();
+    for (int64_t spun = 0; spun < spin_ns; spun = monotonic_ns() - began) {
+      // The thread that is waited for may have been put on this processor.
+      if (spun > kYieldAfter) sched_yield();
       for (int k = 0; k < kPauses; ++k) {
         cpu_pause();
         if (const uint32_t now = get(); now != value) return now;
       }
-    } while (monotonic_ns() < until);
+    }
     sleepers_.fetch_add(1);
     uint32_t now = value_.load();
     for (; now == value; now = value_.load()) futex_wait(value_, value, kSecond);
@@ -40,6 +44,7 @@ class alignas(64) SleepWord {
 
  private:
   static constexpr int kPauses = 16;
+  static constexpr int64_t kYieldAfter = 2'000;  // nanoseconds
   static constexpr int64_t kSecond = 1'000'000'000;
 
   // Sequential consistency: either this sees the sleeper, or the sleeper sees the new value.

@@ -22,9 +22,9 @@ namespace {
 // takes the processor from other processes, and then from the caller, which the system gives no more than its
 // share.
 constexpr int64_t kIdleSpin = 300'000;
-constexpr int64_t kFinishSpin = 50'000;   // a chunk lasts about as long
-constexpr int64_t kBarrierSpin = 20'000;  // as does a step of a recurrence
-constexpr int64_t kJoinTime = 80'000;     // in which a worker that sleeps can come
+constexpr int64_t kFinishSpin = 50'000;    // a chunk lasts about as long
+constexpr int64_t kBarrierSpin = 300'000;  // waking a thread takes longer than a step of a recurrence
+constexpr int64_t kJoinTime = 80'000;      // in which a worker that sleeps can come
 constexpr int kMostThreads = 1024;
 constexpr int64_t kTurnEighths[] = {4, 2, 1, 1};
 constexpr int kTurns = 4;

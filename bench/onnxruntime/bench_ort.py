@@ -66,12 +66,16 @@ def make_inputs(session, dims, seed):
 
 
 def make_outputs(session, inputs):
-    """Buffers for all outputs by name. A run that tells their sizes would leave memory behind, so only if it must."""
+    """Buffers for all outputs by name; None if it takes none of that shape, as a wrong rank is declared. A run that tells their
+    sizes would leave memory behind, so only if it must.
+    """
     outputs = session.get_outputs()
     if all(isinstance(d, int) for o in outputs for d in o.shape):
         return {o.name: np.empty(o.shape, NUMPY_TYPES[o.type]) for o in outputs}
     names = [o.name for o in outputs]
-    return dict(zip(names, session.run(names, inputs)))
+    results = dict(zip(names, session.run(names, inputs)))
+    fits = {o.name: len(o.shape) in (0, results[o.name].ndim) for o in outputs}
+    return {name: result if fits[name] else None for name, result in results.items()}
 
 
 def bind(session, inputs):
@@ -80,7 +84,10 @@ def bind(session, inputs):
     for name, array in inputs.items():
         binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
     for name, array in make_outputs(session, inputs).items():
-        binding.bind_ortvalue_output(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
+        if array is None:
+            binding.bind_output(name)
+        else:
+            binding.bind_ortvalue_output(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
     return binding
 
 

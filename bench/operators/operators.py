@@ -25,13 +25,7 @@ import onnx.parser
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnxruntime"))
 import compare  # noqa: E402
 import onnxruntime  # noqa: E402
-
-BENCH_ORT = os.path.join(compare.HERE, "bench_ort.py")
-TURN_NANOSECONDS, MOST_RUNS = 10e6, 100
-
-
-class Refused(Exception):
-    """A case that one of the runtimes does not take, and why."""
+from model_file import ModelFile, Refused, measure  # noqa: E402
 
 
 def model_of(case, size):
@@ -80,8 +74,8 @@ def declare_outputs(model, inputs):
             value.type.tensor_type.shape.SetInParent()
 
 
-def write_case(case, size, folder):
-    """Writes model and inputs; returns their paths and the sizes of the open dimensions."""
+def write_case(case, size, folder, dynamic):
+    """Writes model and inputs."""
     model, sizes, numbers = model_of(case, size)
     inputs = {}
     for value in list(model.graph.input):
@@ -95,47 +89,8 @@ def write_case(case, size, folder):
     os.makedirs(folder, exist_ok=True)
     onnx.save(model, os.path.join(folder, "model.onnx"))
     np.savez(os.path.join(folder, "inputs.npz"), **inputs)
-    return os.path.join(folder, "model.onnx"), os.path.join(folder, "inputs.npz"), sizes
-
-
-def servers(options, paths, dynamic):
-    """Braid and ONNX Runtime, by name."""
-    model, inputs, sizes = paths
-    folder = os.path.join(os.path.dirname(model), "dynamic" if dynamic else "static")
-    bounds = {name: f"1..{max(size, 2)}" if dynamic else str(size) for name, size in sizes.items()}
-    made = subprocess.run([options.braid, "compile", model, "-o", folder, *compare.repeated_option(bounds)], check=False,
-                          capture_output=True, text=True)  # fmt: skip
-    if made.returncode != 0:
-        raise Refused("Braid: " + made.stderr.strip().splitlines()[0].replace(model + ": ", ""))
-    ort = [sys.executable, BENCH_ORT, model, "--threads", str(options.threads), "--inputs", inputs, *compare.repeated_option(sizes)]
-    serve = [options.braid, "bench", folder, "--serve", "--threads", str(options.threads), "--input", inputs]
-    return {"ONNX Runtime": compare.Server(ort + ["--dynamic"] * dynamic, options.threads), "Braid": compare.Server(serve, options.threads)}
-
-
-def first_run(name, server):
-    """The latency of a run, after one more; a process that cannot answer has refused the case."""
-    try:
-        server.run()
-        return server.run()
-    except SystemExit:
-        raise Refused(name) from None
-
-
-def measure(options, paths, dynamic):
-    """Medians in microseconds by name."""
-    running = servers(options, paths, dynamic)
-    try:
-        runs = {
-            name: int(min(max(TURN_NANOSECONDS / first_run(name, server), 1), MOST_RUNS)) for name, server in running.items()
-        }
-        latencies = {name: [] for name in running}
-        for _ in range(options.turns):
-            for name, server in running.items():
-                latencies[name] += server.turn(runs[name])
-    finally:
-        for server in running.values():
-            server.close()
-    return {name: statistics.median(values) / 1e3 for name, values in latencies.items()}
+    bounds = {name: f"1..{max(length, 2)}" if dynamic else str(length) for name, length in sizes.items()}
+    return ModelFile(os.path.join(folder, "model.onnx"), os.path.join(folder, "inputs.npz"), sizes, bounds)
 
 
 def missing(braid):
@@ -152,7 +107,7 @@ def row(options, case, size, dynamic, rows):
     start = f"| {case.title} | {size} | {form} |"
     folder = os.path.join(options.work, re.sub(r"\W+", "_", case.title), size)
     try:
-        found = measure(options, write_case(case, size, folder), dynamic)
+        found = measure(options, write_case(case, size, folder, dynamic), options.threads)
     except Refused as why:
         return f"{start} refused by {why} | | |"
     ratio = found["Braid"] / found["ONNX Runtime"]

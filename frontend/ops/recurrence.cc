@@ -2,7 +2,7 @@
 // (ir::Recurrence).
 //
 // DynamicQuantizeLSTM (com.microsoft) has 8-bit weights, transposed. Its inputs are quantised for an integer
-// product, and its state at each step (runtime/quantised_lstm.h). With other activations than the usual ones,
+// product, and its state at each step (runtime/host/quantised_lstm.h). With other activations than the usual ones,
 // a clip, peepholes or coupled gates the state is not quantised: such layers compute with dequantised
 // weights.
 #include <cmath>
@@ -276,6 +276,8 @@ class Layers {
       return c_.has_input(k) ? of_direction(k, d) : l_.full({batch_, hidden_}, DType::f32, 0);
     };
     const Expr columns = hidden_ * 4, steps = c_.size(0, 0);
+    // The kernel's work memory (runtime/quantised_lstm.h).
+    const Expr depth = ir::ceil_div(hidden_, 4) * 4, padded = ir::ceil_div(hidden_, 16) * 64;
     const auto parameter = [&](int k, DType type) {
       if (!c_.has_input(k)) return l_.full({each_column_ ? columns : Expr(1)}, type, 0);
       const TensorBox box = l_.cast(of_direction(k, d), type);
@@ -293,8 +295,9 @@ class Layers {
                                                     {{DType::f32, {steps, batch_, hidden_}},
                                                      {DType::f32, {batch_, hidden_}},
                                                      {DType::f32, {batch_, hidden_}},
-                                                     {DType::i32, {batch_, hidden_}},
-                                                     {DType::i32, {batch_, columns}}},
+                                                     {DType::i8, {depth, padded}},
+                                                     {DType::i32, {padded}},
+                                                     {DType::u8, {batch_, depth}}},
                                                     {{"reverse", std::int64_t{reverse}}});
     results.resize(3);
     return results;

@@ -62,7 +62,9 @@ def inputs_of(entry, model, seed):
     random = np.random.Generator(np.random.PCG64(seed))
     result = {}
     for name, spec in entry["inputs"].items():
-        if "integers" in spec:
+        if "value" in spec:
+            values = np.full(spec["sizes"], spec["value"])
+        elif "integers" in spec:
             values = random.integers(0, spec["integers"], spec["sizes"])
         else:
             values = random.standard_normal(spec["sizes"])

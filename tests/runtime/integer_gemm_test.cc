@@ -46,6 +46,33 @@ std::vector<NamedKernels> kernels_here() {
   return out;
 }
 
+TEST(IntegerGemm, KernelsPackGroupsLikePlainLoops) {
+  for (int i = 0; i < test::random_cases(100); ++i) {
+    const uint64_t seed = test::first_seed() + static_cast<uint64_t>(i);
+    SCOPED_TRACE("BRAID_TEST_SEED=" + std::to_string(seed));
+    Random random(seed);
+    const int64_t groups = between(random, 0, 5), b_row = between(random, kBytePanel, 100);
+    const uint8_t flip = random() % 2 == 0 ? 0x80 : 0;
+    std::vector<uint8_t> rows(static_cast<size_t>(groups * kByteGroup * b_row + kBytePanel));
+    for (uint8_t& byte : rows) byte = static_cast<uint8_t>(random());
+    for (const auto& [name, kernels] : kernels_here()) {
+      std::vector<int8_t> packed(static_cast<size_t>(groups * kByteGroup * kBytePanel));
+      std::vector<uint32_t> sums(kBytePanel, 7);
+      kernels->pack(rows.data(), b_row, groups, flip, packed.data(), sums.data());
+      for (int64_t j = 0; j < kBytePanel; ++j) {
+        uint32_t sum = 7;
+        for (int64_t k = 0; k < groups * kByteGroup; ++k) {
+          const auto byte = static_cast<int8_t>(rows[static_cast<size_t>(k * b_row + j)] ^ flip);
+          sum += static_cast<uint32_t>(int32_t{byte});
+          const int64_t at = (k / kByteGroup * kBytePanel + j) * kByteGroup + k % kByteGroup;
+          ASSERT_EQ(packed[static_cast<size_t>(at)], byte) << name << ", row " << k << ", column " << j;
+        }
+        ASSERT_EQ(sums[static_cast<size_t>(j)], sum) << name << ", column " << j;
+      }
+    }
+  }
+}
+
 TEST(IntegerGemm, TilesOfEveryInstructionSet) {
   for (int i = 0; i < test::random_cases(150); ++i) {
     const uint64_t seed = test::first_seed() + static_cast<uint64_t>(i);
