@@ -48,6 +48,16 @@ inline TapRange taps_inside(const DepthwiseShape& s, size_t d, int64_t at) {
   return {begin, std::clamp(end, begin, s.taps[d])};
 }
 
+// Rows of a convolution's result at equal distances. Row r sums over taps t and channels c:
+//   sum += a[t * rows + r][first_channel + c] * b[t, c]
+struct TapRows {
+  int64_t taps = 0, channels = 0, filters = 0;  // of one group
+  const float* const* a = nullptr;              // [taps][rows]: channels, or zeros outside of the image
+  int64_t rows = 0;
+  int64_t first_channel = 0, first_filter = 0;  // of the group
+  int64_t out = 0, out_row = 0;                 // offset of the first row in c, and distance of rows
+};
+
 // A part of a result, for one thread.
 struct TilePart {
   int64_t row_begin = 0, row_end = 0;
@@ -61,6 +71,9 @@ struct TileKernels {
   // Rows of the result, counted over the batch. Weights are [taps][padded_channels()]. `args.b` is not read.
   void (*depthwise)(const DepthwiseShape& shape, const GemmArgs& args, const float* weights,
                     const TilePart& part);
+  // Panels [begin, end) of the filters. Panels of b are multiples of 16 up to 64 wide, [taps][channels][width].
+  void (*taps)(const TapRows& rows, const Epilogue& epilogue, const GemmArgs& args, const float* b,
+               Panels panels, int64_t begin, int64_t end);
   // to[r * to_row + c] = from[c * from_column + r]
   void (*transpose)(float* to, int64_t to_row, const float* from, int64_t from_column, int64_t rows,
                     int64_t columns);

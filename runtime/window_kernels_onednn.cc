@@ -356,8 +356,9 @@ class FinishedApart final : public WindowKernel {
   FinishedApart(const WindowKernel* convolution, const ConvolutionShape& shape)
       : convolution_(convolution), s_(shape) {
     for (int d = s_.spatial; d < kMaxSpatial; ++d) s_.out[d] = 1, s_.out_spatial[d] = 0;
-    element_.m = element_.n = 1;
-    element_.epilogue = shape.epilogue;
+    part_.m = part_.n = 1;
+    if (s_.out_channel == 1) part_.n = s_.groups * s_.filters;
+    part_.epilogue = shape.epilogue;
   }
   void run(const WindowArgs& args) const override {
     convolution_->run(args);
@@ -367,7 +368,7 @@ class FinishedApart final : public WindowKernel {
         const int64_t pixel = k % pixels, line = pixel / s_.out[2];
         const int64_t at = k / pixels * s_.out_batch + line / s_.out[1] * s_.out_spatial[0] +
                            line % s_.out[1] * s_.out_spatial[1] + pixel % s_.out[2] * s_.out_spatial[2];
-        for (int64_t filter = 0; filter < filters; ++filter)
+        for (int64_t filter = 0; filter < filters; filter += part_.n)
           finish(args, at + filter * s_.out_channel, filter);
       }
     });
@@ -376,19 +377,19 @@ class FinishedApart final : public WindowKernel {
 
  private:
   void finish(const WindowArgs& args, int64_t at, int64_t filter) const {
-    GemmArgs element;
-    element.c = static_cast<float*>(args.out) + at;
+    GemmArgs part;
+    part.c = static_cast<float*>(args.out) + at;
     for (int p = 0; p < kMaxPostOps; ++p) {
       if (args.vectors[p] == nullptr) continue;
       const int64_t offset = s_.epilogue.ops[p] == PostOp::add_matrix ? at : filter;
-      element.vectors[p] = static_cast<const float*>(args.vectors[p]) + offset;
+      part.vectors[p] = static_cast<const float*>(args.vectors[p]) + offset;
     }
-    own_kernels().finish(element_, element, 0, 0, 1);
+    own_kernels().finish(part_, part, 0, 0, 1);
   }
 
   const WindowKernel* convolution_;
   ConvolutionShape s_;
-  GemmShape element_;
+  GemmShape part_;  // all filters of an element, or one
 };
 
 // For a result without elements.
@@ -515,6 +516,8 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const v
   const Operands given = operands_of(shape, shape.groups * shape.channels, shape.groups * shape.filters);
   std::optional<Chosen> c;
   if (constant_b != nullptr && suits_winograd(shape)) c = winograd(shape, given, im.engine);
+  if (!c) slot = im.own.of_taps(shape, constant_b, team_threads());
+  if (slot) return slot.get();
   if (!c) {
     c = im.best(
         given, [&](const Operands& layouts) { return convolution(shape, layouts, given.out, im.engine); },

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/gemm_library.h"
+#include "runtime/tap_convolution.h"
 #include "runtime/team.h"
 #include "runtime/tile_kernels.h"
 
@@ -224,7 +225,7 @@ class CopiedSeries final : public WindowKernel {
 }  // namespace
 
 template <class Fill>
-const float* OwnWindows::packed(const ConvolutionShape& s, const float* b, int64_t elements,
+const float* OwnWindows::packed(Layout layout, const ConvolutionShape& s, const float* b, int64_t elements,
                                 const Fill& fill) {
   ConvolutionShape weights;
   weights.spatial = s.spatial;
@@ -236,14 +237,21 @@ const float* OwnWindows::packed(const ConvolutionShape& s, const float* b, int64
   weights.b_channel = s.b_channel;
   weights.b_filter = s.b_filter;
   weights.b_tap = s.b_tap;
+  if (s.transposed) {  // these decide which taps belong together
+    weights.transposed = true;
+    weights.stride = s.stride;
+    weights.dilation = s.dilation;
+    weights.pad = s.pad;
+  }
   for (const Packed& p : packed_) {
-    if (p.b == b && p.weights == weights) return reinterpret_cast<const float*>(p.bytes.get());
+    if (p.layout == layout && p.b == b && p.weights == weights)
+      return reinterpret_cast<const float*>(p.bytes.get());
   }
   AlignedBytes bytes = aligned_bytes(static_cast<size_t>(elements) * sizeof(float));
   auto* const out = reinterpret_cast<float*>(bytes.get());
   std::fill(out, out + elements, 0.0f);
   fill(out);
-  packed_.push_back({b, weights, std::move(bytes)});
+  packed_.push_back({layout, b, weights, std::move(bytes)});
   return out;
 }
 
@@ -253,13 +261,14 @@ std::unique_ptr<WindowKernel> OwnWindows::kernel(const ConvolutionShape& s, cons
   if (const std::optional<GemmShape> g = as_product(s)) {
     const int64_t width = panel_width(g->n), panels = in_blocks(g->n, width);
     if (!suits_tiles(width)) return nullptr;
-    const float* const weights = packed(s, constant_b, panels * width * g->k, [&](float* out) {
-      for (int64_t n = 0; n < g->n; ++n) {
-        for (int64_t k = 0; k < g->k; ++k)
-          out[n / width * width * g->k + k * width + n % width] =
-              constant_b[n * s.b_filter + k * s.b_channel];
-      }
-    });
+    const float* const weights =
+        packed(Layout::panels, s, constant_b, panels * width * g->k, [&](float* out) {
+          for (int64_t n = 0; n < g->n; ++n) {
+            for (int64_t k = 0; k < g->k; ++k)
+              out[n / width * width * g->k + k * width + n % width] =
+                  constant_b[n * s.b_filter + k * s.b_channel];
+          }
+        });
     return std::make_unique<Pointwise>(*g, weights, Panels{width, width * g->k}, threads);
   }
   if (s.spatial == 1 && s.a_channel != 1 && s.a_spatial[0] == 1) {
@@ -269,20 +278,29 @@ std::unique_ptr<WindowKernel> OwnWindows::kernel(const ConvolutionShape& s, cons
   }
   if (const std::optional<DepthwiseShape> d = as_depthwise(s)) {
     const int64_t padded = d->padded_channels();
-    const float* const weights = packed(s, constant_b, padded * d->taps[0] * d->taps[1], [&](float* out) {
-      const int offset = 2 - s.spatial;
-      for (int64_t y = 0; y < d->taps[0]; ++y) {
-        for (int64_t x = 0; x < d->taps[1]; ++x) {
-          const int64_t tap =
-              (s.spatial == 2 ? y * s.b_tap[0] : 0) + (s.spatial >= 1 ? x * s.b_tap[1 - offset] : 0);
-          for (int64_t c = 0; c < d->channels; ++c)
-            out[(y * d->taps[1] + x) * padded + c] = constant_b[c * s.b_group + tap];
-        }
-      }
-    });
+    const float* const weights =
+        packed(Layout::depthwise, s, constant_b, padded * d->taps[0] * d->taps[1], [&](float* out) {
+          const int offset = 2 - s.spatial;
+          for (int64_t y = 0; y < d->taps[0]; ++y) {
+            for (int64_t x = 0; x < d->taps[1]; ++x) {
+              const int64_t tap =
+                  (s.spatial == 2 ? y * s.b_tap[0] : 0) + (s.spatial >= 1 ? x * s.b_tap[1 - offset] : 0);
+              for (int64_t c = 0; c < d->channels; ++c)
+                out[(y * d->taps[1] + x) * padded + c] = constant_b[c * s.b_group + tap];
+            }
+          }
+        });
     return std::make_unique<Depthwise>(*d, s.batch, weights, threads);
   }
   return nullptr;
+}
+
+std::unique_ptr<WindowKernel> OwnWindows::of_taps(const ConvolutionShape& s, const float* constant_b,
+                                                  int threads) {
+  if (constant_b == nullptr || !suits_taps(s)) return nullptr;
+  const float* const weights = packed(Layout::taps, s, constant_b, tap_weights(s),
+                                      [&](float* out) { pack_tap_weights(s, constant_b, out); });
+  return tap_convolution(s, weights, threads);
 }
 
 }  // namespace braid::rt
