@@ -405,6 +405,15 @@ bool empty(const WindowShape& s, int64_t channels) {
   return elements == 0;
 }
 
+// Whether oneDNN describes the convolution: of an image with elements, and without negative padding.
+bool has_description(const ConvolutionShape& s) {
+  const Dims after = pads_after(s, s.transposed);
+  for (int d = 0; d < s.spatial; ++d) {
+    if (s.in[d] == 0 || s.pad[d] < 0 || after[static_cast<size_t>(d)] < 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 struct WindowLibrary::Impl {
@@ -453,7 +462,7 @@ struct WindowLibrary::Impl {
   // Returns the library's kernel for halves, or null if it would not be faster than one for f32. Kernels by
   // products of unfolded images are not faster, and are wrong in some cases (adds_wrongly, ignores_stride).
   std::unique_ptr<WindowKernel> half_kernel(const ConvolutionShape& s, const void* weights) {
-    if (s.type != DType::bf16 || !has_bf16_units()) return nullptr;
+    if (s.type != DType::bf16 || !has_bf16_units() || !has_description(s)) return nullptr;
     const Operands given = operands_of(s, s.groups * s.channels, s.groups * s.filters, library_type(s.type),
                                        library_type(s.out_type));
     const Operands f32 = operands_of(s, s.groups * s.channels, s.groups * s.filters);
@@ -513,6 +522,11 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const v
   }
   slot = im.own.kernel(shape, constant_b, team_threads());
   if (slot) return slot.get();
+  if (!has_description(shape)) {
+    slot = im.own.of_taps(shape, constant_b, team_threads());
+    if (!slot) slot = plain_convolution(shape, team_threads());
+    return slot.get();
+  }
   const Operands given = operands_of(shape, shape.groups * shape.channels, shape.groups * shape.filters);
   std::optional<Chosen> c;
   if (constant_b != nullptr && suits_winograd(shape)) c = winograd(shape, given, im.engine);

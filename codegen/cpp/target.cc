@@ -84,17 +84,7 @@ bool has_window_kernel(const Graph& graph, const Operation& op) {
     for (std::size_t k = 0; k < ref.sizes.size(); ++k)
       forwards = forwards && (ref.sizes[k].is_constant(1) || bounds(ref.strides[k]).max >= 1);
   });
-  if (!forwards) return false;
-  for (std::size_t d = 0; d < convolution.windows.size(); ++d) {
-    const Window& w = convolution.windows[d];
-    if (!at_least(a.sizes[d + 1], 1) || !at_least(w.pad, 0)) return false;
-    // The padding at the end.
-    const Expr extent = (w.taps - 1) * w.dilation + 1;
-    if (convolution.transposed &&
-        !at_least((a.sizes[d + 1] - 1) * w.stride + extent - w.pad - out.sizes[d + 1], 0))
-      return false;
-  }
-  return true;
+  return forwards;
 }
 
 }  // namespace

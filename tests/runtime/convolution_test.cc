@@ -156,7 +156,13 @@ ConvolutionShape random_taps(Random& random) {
       continue;
     }
     const int64_t extent = (s.taps[d] - 1) * s.dilation[d] + 1;
-    if (s.transposed) {
+    if (!s.transposed && random() % 8 == 0) {  // nothing but padding, or an image whose edge is cut off
+      const bool nothing = random() % 2 == 0;
+      if (nothing) s.in[d] = 0;
+      s.pad[d] = nothing ? extent : -between(random, 0, std::min<int64_t>(s.in[d] - 1, 2));
+      const int64_t after = std::max<int64_t>(extent - s.in[d] - s.pad[d], 0);
+      s.out[d] = (s.in[d] + s.pad[d] + after - extent) / s.stride[d] + 1;
+    } else if (s.transposed) {
       const int64_t full = (s.in[d] - 1) * s.stride[d] + extent;
       s.pad[d] = between(random, 0, (full - 1) / 2);
       s.out[d] = full - s.pad[d] - between(random, 0, (full - 1) / 2) + between(random, 0, 2);
