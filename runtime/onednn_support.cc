@@ -4,14 +4,6 @@ namespace braid::rt {
 
 using dnnl::memory;
 
-namespace {
-memory::dims row_major(const memory::dims& sizes) {
-  memory::dims strides(sizes.size(), 1);
-  for (size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * sizes[d];
-  return strides;
-}
-}  // namespace
-
 #if DNNL_VERSION_MAJOR >= 3
 
 std::optional<Blocking> blocking_of(const memory::desc& desc) {
@@ -28,20 +20,10 @@ memory::desc in_floats(const memory::desc& desc) {
   return {desc.get_dims(), memory::data_type::f32, desc.get_strides()};
 }
 
-memory::desc in_row_major(const memory::desc& desc) {
-  return {desc.get_dims(), desc.get_data_type(), row_major(desc.get_dims())};
-}
-
 dnnl::matmul::primitive_desc describe_matmul(const memory::desc& a, const memory::desc& b,
                                              const memory::desc& c, const dnnl::primitive_attr& attr,
                                              const dnnl::engine& engine) {
   return {engine, a, b, c, attr, true};
-}
-
-dnnl::eltwise_forward describe_function(const Function& f, const memory::desc& layout,
-                                        const dnnl::engine& engine) {
-  return dnnl::eltwise_forward(
-      {engine, dnnl::prop_kind::forward_inference, f.algorithm, layout, layout, f.alpha, f.beta});
 }
 
 namespace {
@@ -70,21 +52,10 @@ memory::desc in_floats(const memory::desc& desc) {
   return {desc.dims(), memory::data_type::f32, blocking_of(desc)->strides};
 }
 
-memory::desc in_row_major(const memory::desc& desc) {
-  return {desc.dims(), desc.data_type(), row_major(desc.dims())};
-}
-
 dnnl::matmul::primitive_desc describe_matmul(const memory::desc& a, const memory::desc& b,
                                              const memory::desc& c, const dnnl::primitive_attr& attr,
                                              const dnnl::engine& engine) {
   return {dnnl::matmul::desc(a, b, c), attr, engine, true};
-}
-
-dnnl::eltwise_forward describe_function(const Function& f, const memory::desc& layout,
-                                        const dnnl::engine& engine) {
-  const dnnl::eltwise_forward::desc desc(dnnl::prop_kind::forward_inference, f.algorithm, layout, f.alpha,
-                                         f.beta);
-  return dnnl::eltwise_forward({desc, engine});
 }
 
 namespace {
@@ -96,6 +67,15 @@ constexpr float kHardSwishSlope = 0.0f, kHardSwishOffset = 0.0f;  // fixed in th
 
 #endif
 
+namespace {
+
+// An element-wise function of the library.
+struct Function {
+  dnnl::algorithm algorithm;
+  float alpha = 0.0f, beta = 0.0f;
+};
+
+// nullopt for post-ops with an operand.
 std::optional<Function> function_of(PostOp op, float scale) {
   using dnnl::algorithm;
   switch (op) {
@@ -125,6 +105,8 @@ std::optional<Function> function_of(PostOp op, float scale) {
   }
   return std::nullopt;
 }
+
+}  // namespace
 
 void append_post_op(dnnl::post_ops& ops, PostOp op, float scale, const memory::desc& operand) {
   if (const std::optional<Function> function = function_of(op, scale)) {

@@ -38,8 +38,6 @@ std::optional<Blocking> blocking_of(const dnnl::memory::desc& desc);
 dnnl::memory::desc in_any_layout(const dnnl::memory::desc& desc);
 // The same sizes and strides in f32, of a layout without blocks.
 dnnl::memory::desc in_floats(const dnnl::memory::desc& desc);
-// The same sizes and type, dense, the last dimension innermost.
-dnnl::memory::desc in_row_major(const dnnl::memory::desc& desc);
 
 struct WindowGeometry {
   dnnl::memory::dims stride, taps, dilation, pad_before, pad_after;  // dilation: elements between two taps
@@ -66,17 +64,6 @@ typename Convolution::primitive_desc describe_convolution(
   return {desc, attr, engine, true};
 #endif
 }
-
-// An element-wise function of the library.
-struct Function {
-  dnnl::algorithm algorithm;
-  float alpha = 0.0f, beta = 0.0f;
-};
-// nullopt for post-ops with an operand.
-std::optional<Function> function_of(PostOp op, float scale);
-// Applied in place.
-dnnl::eltwise_forward describe_function(const Function& function, const dnnl::memory::desc& layout,
-                                        const dnnl::engine& engine);
 
 // Appends post-op `op`; `operand` describes what an addition adds.
 void append_post_op(dnnl::post_ops& ops, PostOp op, float scale, const dnnl::memory::desc& operand);

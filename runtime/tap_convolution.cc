@@ -249,8 +249,9 @@ void pack_tap_weights(const ConvolutionShape& s, const float* b, float* to) {
 }
 
 bool suits_taps(const ConvolutionShape& s) {
-  constexpr int64_t kFewestFilters = 8;  // a vector has 16
-  return tile_kernels() != nullptr && s.channels > 0 && s.filters >= kFewestFilters &&
+  // A vector has 16 filters. The library's transposed convolutions waste more.
+  const int64_t fewest = s.transposed ? 1 : 8;
+  return tile_kernels() != nullptr && s.channels > 0 && s.filters >= fewest &&
          (s.channels * s.groups == 1 || s.a_channel == 1) && s.out_channel == 1;
 }
 

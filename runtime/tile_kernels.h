@@ -58,6 +58,15 @@ struct TapRows {
   int64_t out = 0, out_row = 0;                 // offset of the first row in c, and distance of rows
 };
 
+// Adjacent tiles of Winograd's algorithm (winograd.h) in a line of an image.
+struct WinogradLine {
+  const float* products = nullptr;  // element e, tile t, filter f: [e * element_row + t * filters + f]
+  int64_t element_row = 0;
+  int64_t tiles = 0, filters = 0;
+  int64_t out_lines = 0, out_columns = 0;         // of the result: two for each tile, or fewer at its edges
+  int64_t out = 0, out_line = 0, out_column = 0;  // offset of the first one in c, and distances
+};
+
 // A part of a result, for one thread.
 struct TilePart {
   int64_t row_begin = 0, row_end = 0;
@@ -74,6 +83,9 @@ struct TileKernels {
   // Panels [begin, end) of the filters. Panels of b are multiples of 16 up to 64 wide, [taps][channels][width].
   void (*taps)(const TapRows& rows, const Epilogue& epilogue, const GemmArgs& args, const float* b,
                Panels panels, int64_t begin, int64_t end);
+  // The transforms of a tile's elements, whose channels are at in[0 ... 15], and of products.
+  void (*winograd_in)(const float* const* in, int64_t channels, float* elements, int64_t element_row);
+  void (*winograd_out)(const WinogradLine& line, const Epilogue& epilogue, const GemmArgs& args);
   // to[r * to_row + c] = from[c * from_column + r]
   void (*transpose)(float* to, int64_t to_row, const float* from, int64_t from_column, int64_t rows,
                     int64_t columns);

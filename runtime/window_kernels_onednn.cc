@@ -1,4 +1,7 @@
+#include <omp.h>
+
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -139,7 +142,6 @@ dnnl::primitive_attr attributes(const ConvolutionShape& s, const Desc& out) {
 // A primitive with its operands' layouts, whatever its kind.
 struct Chosen {
   dnnl::primitive primitive;
-  std::optional<Function> after = {};  // applied to the result
   Desc a, b, out, scratch;
   std::string name;
   bool reference = true;
@@ -147,10 +149,13 @@ struct Chosen {
 
 template <class Primitive>
 Chosen chosen(const typename Primitive::primitive_desc& pd) {
-  return {Primitive(pd),      {},
-          pd.src_desc(),      {},
-          pd.dst_desc(),      pd.scratchpad_desc(),
-          pd.impl_info_str(), is_reference(pd.impl_info_str())};
+  return {Primitive(pd),
+          pd.src_desc(),
+          {},
+          pd.dst_desc(),
+          pd.scratchpad_desc(),
+          pd.impl_info_str(),
+          is_reference(pd.impl_info_str())};
 }
 
 WindowGeometry geometry(const WindowShape& s, bool transposed) {
@@ -158,8 +163,7 @@ WindowGeometry geometry(const WindowShape& s, bool transposed) {
 }
 
 std::optional<Chosen> convolution(const ConvolutionShape& s, const Operands& layouts, const Desc& out,
-                                  const dnnl::engine& engine,
-                                  dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct) {
+                                  const dnnl::engine& engine) {
   const Desc any = weights_dims(s, {});
   const Desc bias = begins_with_bias(s) ? Desc({s.groups * s.filters}, kFloat, Dims{1}) : Desc();
   const auto of_kind = [&]<class Primitive>(Primitive, dnnl::algorithm kind) -> std::optional<Chosen> {
@@ -171,7 +175,7 @@ std::optional<Chosen> convolution(const ConvolutionShape& s, const Operands& lay
     return c;
   };
   return s.transposed ? of_kind(dnnl::deconvolution_forward(), dnnl::algorithm::deconvolution_direct)
-                      : of_kind(dnnl::convolution_forward(), algorithm);
+                      : of_kind(dnnl::convolution_forward(), dnnl::algorithm::convolution_direct);
 }
 
 // Kernels without matrix instructions read the rows that a window covers once per block of filters. If all
@@ -186,45 +190,6 @@ bool rereads_rows(const ConvolutionShape& s, const Chosen& direct) {
   const std::optional<Blocking> plain = blocking_of(direct.a);
   return !s.transposed && s.groups == 1 && taps > 1 && s.filters > 8 && bytes >= kCached &&
          direct.name.find("brg") == std::string::npos && plain && plain->inner_blocks.empty();
-}
-
-// Winograd's algorithm needs 2.25 to 4 times fewer multiplications but rounds more: errors of some 1e-6 of
-// the largest element, where direct sums have 1e-7 to 1e-6. oneDNN 2.6 has it for AVX-512, in blocked
-// layouts: copies included it takes 40 to 90 % of the direct kernel's time from 16 channels and filters on.
-// The transformed weights, up to four times as large, are kept. So they must be constant, and not so many
-// that reading them takes the time that is won.
-bool suits_winograd(const ConvolutionShape& s) {
-  constexpr int64_t kFewest = 16, kMostWeights = 256 * 256, kSmallest = 7;
-  bool suits = s.spatial == 2 && !s.transposed && s.groups == 1 &&
-               std::min(s.channels, s.filters) >= kFewest && s.channels * s.filters <= kMostWeights;
-  for (int d = 0; d < s.spatial; ++d)
-    suits &= s.taps[d] == 3 && s.stride[d] == 1 && s.dilation[d] == 1 && s.out[d] >= kSmallest;
-  return suits && word_of(kWinogradVariable) != "0";
-}
-
-// The same by Winograd's algorithm; nullopt if the library does not have it for this processor, or not with
-// these post-operations.
-std::optional<Chosen> winograd(const ConvolutionShape& s, const Operands& given, const dnnl::engine& engine) {
-  const auto chosen_for = [&](const ConvolutionShape& shape) -> std::optional<Chosen> {
-    try {
-      return convolution(shape, {in_any_layout(given.a), in_any_layout(given.out)}, given.out, engine,
-                         dnnl::algorithm::convolution_winograd);
-    } catch (const dnnl::error&) {
-      return std::nullopt;
-    }
-  };
-  std::optional<Chosen> whole = chosen_for(s);
-  if (whole) return whole;
-  // Its kernels have few functions: the last one may follow them.
-  int last = 0;
-  while (last + 1 < kMaxPostOps && s.epilogue.ops[last + 1] != PostOp::none) ++last;
-  const std::optional<Function> function = function_of(s.epilogue.ops[last], s.epilogue.scale);
-  if (!function) return std::nullopt;
-  ConvolutionShape rest = s;
-  rest.epilogue.ops[last] = PostOp::none;
-  std::optional<Chosen> first = chosen_for(rest);
-  if (first) first->after = function;
-  return first;
 }
 
 // Copies one operand into another layout; without effect if both are the same.
@@ -267,11 +232,6 @@ class Kernel final : public WindowKernel {
         packed_b_(packed_b),
         stream_(stream),
         scratch_(scratch) {
-    if (c.after) {
-      after_ = describe_function(*c.after, c.out, engine);
-      after_args_.add(DNNL_ARG_SRC, c.out, engine);
-      after_args_.add(DNNL_ARG_DST, c.out, engine);
-    }
     scratch_bytes_ = rounded(c.scratch.get_size());
     a_at_ = scratch_bytes_;
     b_at_ = a_at_ + (a_.needed() ? rounded(c.a.get_size()) : 0);
@@ -307,12 +267,6 @@ class Kernel final : public WindowKernel {
     args_.set(3, b);
     for (size_t k = 0; k < operands_.size(); ++k) args_.set(4 + k, args.vectors[operands_[k]]);
     args_.execute(primitive_, stream_);
-    if (after_) {
-      void* const out = out_.needed() ? memory + out_at_ : args.out;
-      after_args_.set(0, out);
-      after_args_.set(1, out);
-      after_args_.execute(after_, stream_);
-    }
     if (out_.needed()) out_.run(memory + out_at_, args.out, stream_);
   }
   const char* name() const override { return name_.c_str(); }
@@ -325,8 +279,7 @@ class Kernel final : public WindowKernel {
   const dnnl::stream& stream_;
   Scratch* scratch_;
   size_t scratch_bytes_ = 0, a_at_ = 0, b_at_ = 0, out_at_ = 0;
-  PrimitiveArgs args_, after_args_;
-  dnnl::primitive after_;  // may be empty
+  PrimitiveArgs args_;
   std::vector<int> operands_;
 };
 
@@ -414,6 +367,103 @@ bool has_description(const ConvolutionShape& s) {
   return true;
 }
 
+// Some of the images of a convolution, or some rows of their results.
+struct ConvolutionPart {
+  ConvolutionShape shape;
+  int64_t a = 0, out = 0;  // offsets of the first elements
+};
+
+std::vector<ConvolutionPart> parts_of(const ConvolutionShape& s, int threads) {
+  constexpr double kParallelWork =
+      2e5;                            // multiplications below which a second thread costs more than it saves
+  constexpr int64_t kFewestRows = 4;  // parts begin where tiles of Winograd's algorithm do
+  double work = static_cast<double>(s.batch * s.groups * s.channels * s.filters);
+  for (int d = 0; d < s.spatial; ++d) work *= static_cast<double>(s.out[d] * s.taps[d]);
+  if (work < kParallelWork) return {{s}};
+  std::vector<ConvolutionPart> parts;
+  const bool by_image = s.batch >= threads || s.spatial == 0;
+  const int64_t grain = by_image ? 1 : kFewestRows,
+                units = ((by_image ? s.batch : s.out[0]) + grain - 1) / grain,
+                count = std::min<int64_t>(threads, units);
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t begin = units * k / count * grain, end = units * (k + 1) / count * grain;
+    ConvolutionPart part{s};
+    if (by_image) {
+      part.shape.batch = end - begin;
+      part.a = begin * s.a_batch;
+      part.out = begin * s.out_batch;
+    } else {
+      const int64_t last = std::min(end, s.out[0]), first_read = begin * s.stride[0] - s.pad[0],
+                    behind = (last - 1) * s.stride[0] - s.pad[0] + (s.taps[0] - 1) * s.dilation[0] + 1,
+                    start = std::clamp<int64_t>(first_read, 0, s.in[0]);
+      part.shape.out[0] = last - begin;
+      part.shape.in[0] = std::max<int64_t>(std::min(behind, s.in[0]) - start, 0);
+      part.shape.pad[0] = std::max<int64_t>(-first_read, 0);
+      part.a = start * s.a_spatial[0];
+      part.out = begin * s.out_spatial[0];
+    }
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+// While it lives, primitives are made for the calling thread alone, and run there.
+class OneLibraryThread {
+ public:
+  OneLibraryThread() : before_(omp_get_max_threads()) {
+    if (before_ > 1) omp_set_num_threads(1);
+  }
+  ~OneLibraryThread() {
+    if (before_ > 1) omp_set_num_threads(before_);
+  }
+  OneLibraryThread(const OneLibraryThread&) = delete;
+  OneLibraryThread& operator=(const OneLibraryThread&) = delete;
+
+ private:
+  int before_;
+};
+
+// A convolution in parts that the team computes.
+class PartedKernel final : public WindowKernel {
+ public:
+  explicit PartedKernel(std::string name) : name_(std::move(name)) {}
+  Scratch* new_scratch() {
+    scratches_.push_back(std::make_unique<Scratch>());
+    return scratches_.back().get();
+  }
+  void add(const ConvolutionPart& part, std::unique_ptr<WindowKernel> kernel) {
+    epilogue_ = part.shape.epilogue;
+    parts_.push_back({part.a, part.out, std::move(kernel)});
+  }
+  void run(const WindowArgs& args) const override {
+    parallel_for(std::ssize(parts_), parts_.size() > 1, [&](int64_t begin, int64_t end) {
+      const OneLibraryThread alone;
+      for (int64_t k = begin; k < end; ++k) {
+        const Part& part = parts_[static_cast<size_t>(k)];
+        WindowArgs own = args;
+        own.a = static_cast<const float*>(args.a) + part.a;
+        own.out = static_cast<float*>(args.out) + part.out;
+        for (int p = 0; p < kMaxPostOps; ++p) {
+          if (epilogue_.ops[p] == PostOp::add_matrix)
+            own.vectors[p] = static_cast<const float*>(args.vectors[p]) + part.out;
+        }
+        part.kernel->run(own);
+      }
+    });
+  }
+  const char* name() const override { return name_.c_str(); }
+
+ private:
+  struct Part {
+    int64_t a, out;
+    std::unique_ptr<WindowKernel> kernel;
+  };
+  std::string name_;
+  Epilogue epilogue_;
+  std::vector<std::unique_ptr<Scratch>> scratches_;
+  std::vector<Part> parts_;
+};
+
 }  // namespace
 
 struct WindowLibrary::Impl {
@@ -433,27 +483,13 @@ struct WindowLibrary::Impl {
   std::map<std::tuple<ConvolutionShape, const float*, int>, std::unique_ptr<WindowKernel>> convolutions;
   std::map<std::tuple<PoolShape, int>, std::unique_ptr<WindowKernel>> pools;
 
-  bool can_reorder(const Desc& from, const Desc& to) const {
-    return static_cast<bool>(
-        dnnl::reorder::primitive_desc(engine, from, engine, to, dnnl::primitive_attr(), true));
-  }
-
   const std::byte* pack(const void* b, const Desc& given, const Desc& layout) {
     if (given == layout) return static_cast<const std::byte*>(b);
     for (const Packed& p : packed) {
       if (p.b == b && p.given == given && p.layout == layout) return p.bytes.get();
     }
     AlignedBytes bytes = aligned_bytes(layout.get_size());
-    const void* from = b;
-    Desc as = given;
-    AlignedBytes dense;
-    if (!can_reorder(given, layout)) {  // the layouts of Winograd's algorithm are made from few others
-      as = in_row_major(given);
-      dense = aligned_bytes(as.get_size());
-      Reorder(given, as, engine).run(b, dense.get(), stream);
-      from = dense.get();
-    }
-    Reorder(as, layout, engine).run(from, bytes.get(), stream);
+    Reorder(given, layout, engine).run(b, bytes.get(), stream);
     stream.wait();
     packed.push_back({b, given, layout, std::move(bytes)});
     return packed.back().bytes.get();
@@ -481,19 +517,63 @@ struct WindowLibrary::Impl {
     return std::make_unique<Kernel>(*c, given, given_weights(s), packed, s, engine, stream, &scratch);
   }
 
-  // Returns the kernel for the given layouts if a fast one takes them and `prefers_own` does not reject it,
-  // otherwise one for the layouts that suit the library best. nullopt: the library has none.
-  template <class Make, class PrefersOwn>
-  std::optional<Chosen> best(const Operands& given, const Make& make, const PrefersOwn& prefers_own) {
-    std::optional<Chosen> direct;
+  // How a convolution is given to the library.
+  enum class Route { given_layouts, any_layouts };
+  struct Routed {
+    Route route;
+    Chosen chosen;
+  };
+
+  std::optional<Chosen> along(Route route, const ConvolutionShape& s) const {
+    const Operands given = operands_of(s, s.groups * s.channels, s.groups * s.filters);
+    const Operands any{in_any_layout(given.a), in_any_layout(given.out)};
+    return convolution(s, route == Route::given_layouts ? given : any, given.out, engine);
+  }
+
+  // Prefers a fast kernel for the given layouts, unless others suit the library better. nullopt: the library
+  // has none.
+  std::optional<Routed> routed(const ConvolutionShape& s) const {
+    std::optional<Routed> direct;
     try {
-      direct = make(given);
-      if (direct && !direct->reference && !prefers_own(*direct)) return direct;
-      const std::optional<Chosen> other = make({in_any_layout(given.a), in_any_layout(given.out)});
-      if (other && (!direct || !other->reference)) return other;
+      if (const std::optional<Chosen> c = along(Route::given_layouts, s)) direct = {Route::given_layouts, *c};
+      if (direct && !direct->chosen.reference && !rereads_rows(s, direct->chosen) &&
+          !ignores_stride(s, direct->chosen))
+        return direct;
+      const std::optional<Chosen> other = along(Route::any_layouts, s);
+      if (other && (!direct || !other->reference)) return Routed{Route::any_layouts, *other};
     } catch (const dnnl::error&) {
     }
     return direct;
+  }
+
+  std::unique_ptr<WindowKernel> with_library(const ConvolutionShape& s, const Chosen& c,
+                                             const void* constant_b, Scratch* memory) {
+    const Desc b = given_weights(s);
+    return std::make_unique<Kernel>(c, operands_of(s, s.groups * s.channels, s.groups * s.filters), b,
+                                    constant_b != nullptr ? pack(constant_b, b, c.b) : nullptr, s, engine,
+                                    stream, memory);
+  }
+
+  // The same, in parts for the threads of a team. Null if it cannot be divided: the library's own threads then
+  // compute it, which after that keep the team's from their processors for a while.
+  std::unique_ptr<WindowKernel> in_parts(const ConvolutionShape& s, const Routed& whole,
+                                         const void* constant_b, int threads) {
+    if (constant_b == nullptr || s.transposed) return nullptr;
+    auto parted = std::make_unique<PartedKernel>(whole.chosen.name);
+    const OneLibraryThread alone;
+    for (const ConvolutionPart& part : parts_of(s, threads)) {
+      if (!has_description(part.shape)) return nullptr;
+      std::optional<Chosen> c;
+      try {
+        c = along(whole.route, part.shape);
+      } catch (const dnnl::error&) {
+        return nullptr;
+      }
+      // Another kernel could round differently, and results must not depend on the number of threads.
+      if (!c || c->name != whole.chosen.name) return nullptr;
+      parted->add(part, with_library(part.shape, *c, constant_b, parted->new_scratch()));
+    }
+    return parted;
   }
 };
 
@@ -527,30 +607,22 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const v
     if (!slot) slot = plain_convolution(shape, team_threads());
     return slot.get();
   }
-  const Operands given = operands_of(shape, shape.groups * shape.channels, shape.groups * shape.filters);
-  std::optional<Chosen> c;
-  if (constant_b != nullptr && suits_winograd(shape)) c = winograd(shape, given, im.engine);
-  if (!c) slot = im.own.of_taps(shape, constant_b, team_threads());
+  slot = im.own.of_taps(shape, constant_b, team_threads());
   if (slot) return slot.get();
-  if (!c) {
-    c = im.best(
-        given, [&](const Operands& layouts) { return convolution(shape, layouts, given.out, im.engine); },
-        [&](const Chosen& direct) { return rereads_rows(shape, direct) || ignores_stride(shape, direct); });
-  }
-  if (!c) {
+  const std::optional<Impl::Routed> routed = im.routed(shape);
+  if (!routed) {
     slot = plain_convolution(shape, team_threads());
     return slot.get();
   }
-  if (adds_wrongly(shape, *c)) {
+  if (adds_wrongly(shape, routed->chosen)) {
     ConvolutionShape plain = shape;
     plain.epilogue = {};
     const WindowKernel* const first = kernel(plain, constant_b);
     slot = std::make_unique<FinishedApart>(first, shape);
     return slot.get();
   }
-  const Desc b = given_weights(shape);
-  const std::byte* packed = constant_b != nullptr ? im.pack(constant_b, b, c->b) : nullptr;
-  slot = std::make_unique<Kernel>(*c, given, b, packed, shape, im.engine, im.stream, &im.scratch);
+  if (team_threads() > 1) slot = im.in_parts(shape, *routed, constant_b, team_threads());
+  if (!slot) slot = im.with_library(shape, routed->chosen, constant_b, &im.scratch);
   return slot.get();
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/tap_convolution.h"
 #include "runtime/team.h"
 #include "runtime/tile_kernels.h"
+#include "runtime/winograd.h"
 
 namespace braid::rt {
 namespace {
@@ -111,19 +112,9 @@ class Pointwise final : public WindowKernel {
 
 // ---- depthwise
 
-// The library's depthwise kernels are as fast as ours for images where nothing follows, or something cheap.
-// Series have only its reference.
-bool has_exponential(const Epilogue& epilogue) {
-  return std::any_of(epilogue.ops.begin(), epilogue.ops.end(), [](PostOp op) {
-    return op == PostOp::sigmoid || op == PostOp::swish || op == PostOp::tanh || op == PostOp::gelu_tanh ||
-           op == PostOp::gelu_erf;
-  });
-}
-
 std::optional<DepthwiseShape> as_depthwise(const ConvolutionShape& s) {
   if (s.transposed || s.groups < 2 || s.channels != 1 || s.filters != 1 || s.spatial > 2) return std::nullopt;
   if (s.a_channel != 1 || s.out_channel != 1) return std::nullopt;
-  if (s.spatial > 1 && !has_exponential(s.epilogue)) return std::nullopt;
   DepthwiseShape out;
   out.channels = s.groups;
   out.a_batch = s.a_batch;
@@ -297,7 +288,13 @@ std::unique_ptr<WindowKernel> OwnWindows::kernel(const ConvolutionShape& s, cons
 
 std::unique_ptr<WindowKernel> OwnWindows::of_taps(const ConvolutionShape& s, const float* constant_b,
                                                   int threads) {
-  if (constant_b == nullptr || !suits_taps(s)) return nullptr;
+  if (constant_b == nullptr) return nullptr;
+  if (suits_winograd_tiles(s)) {
+    const float* const weights = packed(Layout::winograd, s, constant_b, winograd_weights(s),
+                                        [&](float* out) { pack_winograd_weights(s, constant_b, out); });
+    return winograd_convolution(s, weights, threads);
+  }
+  if (!suits_taps(s)) return nullptr;
   const float* const weights = packed(Layout::taps, s, constant_b, tap_weights(s),
                                       [&](float* out) { pack_tap_weights(s, constant_b, out); });
   return tap_convolution(s, weights, threads);

@@ -18,11 +18,11 @@ class OwnWindows {
  public:
   // Kernels must not outlive this object. For one tap and depthwise convolutions; null for others.
   std::unique_ptr<WindowKernel> kernel(const ConvolutionShape& shape, const float* constant_b, int threads);
-  // For those of tap_convolution.h; null for others.
+  // For those of winograd.h and tap_convolution.h; null for others.
   std::unique_ptr<WindowKernel> of_taps(const ConvolutionShape& shape, const float* constant_b, int threads);
 
  private:
-  enum class Layout { panels, depthwise, taps };
+  enum class Layout { panels, depthwise, taps, winograd };
   struct Packed {
     Layout layout;
     const float* b;

@@ -405,6 +405,52 @@ TEST(GroupedKernels, AgreeWithSumsInDouble) {
   expect_agreement(nullptr, [](Random& random) { return random_groups(random, false); });
 }
 
+// A stem: few channels, each of which lies in a plane, as images are given.
+ConvolutionShape random_stem(Random& random) {
+  ConvolutionShape s = random_groups(random, false);
+  s.groups = 1;
+  s.channels = between(random, 1, 4);
+  s.filters = between(random, 8, 64);
+  lay_out(false, s.channels, 0, s.in, s.a_batch, s.a_channel, s.a_spatial);
+  lay_out(true, s.filters, 0, s.out, s.out_batch, s.out_channel, s.out_spatial);
+  lay_out_weights(random, s);
+  return s;
+}
+
+TEST(ConvolutionKernels, HaveTheSameBitsForEveryNumberOfThreads) {
+  ConvolutionShape (*const kShapes[])(Random&) = {random_stem, random_taps, random_pointwise,
+                                                  [](Random& random) { return random_shape(random, true); },
+                                                  [](Random& random) { return random_groups(random, true); }};
+  for (int k = 0; k < test::random_cases(100); ++k) {
+    const std::uint64_t seed = test::first_seed() + static_cast<std::uint64_t>(k);
+    Random random(static_cast<unsigned>(seed));
+    ConvolutionShape s = kShapes[static_cast<size_t>(k) % std::size(kShapes)](random);
+    s.epilogue = random_epilogue(random);
+    s.in[2] = s.out[2] = s.taps[2] = 0;  // unused, as generated programs leave it
+    const std::vector<float> a = values(random, s.batch * s.a_batch),
+                             b = values(random, s.groups * s.b_group),
+                             matrix = values(random, s.batch * s.out_batch),
+                             vector = values(random, s.groups * s.filters);
+    std::vector<float> first;
+    for (const int threads : {1, 2, 3, 5}) {
+      const test::ComputeThreads scope(threads);
+      WindowLibrary library;
+      const WindowKernel* const kernel = library.kernel(s, b.data());
+      std::vector<float> out(static_cast<size_t>(s.batch * s.out_batch));
+      WindowArgs args;
+      args.a = a.data();
+      args.b = b.data();
+      args.out = out.data();
+      for (int p = 0; p < kMaxPostOps; ++p)
+        args.vectors[p] = s.epilogue.ops[p] == PostOp::add_matrix ? matrix.data() : vector.data();
+      kernel->run(args);
+      if (first.empty()) first = out;
+      ASSERT_EQ(std::memcmp(out.data(), first.data(), out.size() * sizeof(float)), 0)
+          << "BRAID_TEST_SEED=" << seed << ": " << kernel->name() << ", " << threads << " threads";
+    }
+  }
+}
+
 // Special values, every exponent, and densely where the functions change most.
 std::vector<float> arguments() {
   std::vector<float> out = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 88.7f, -88.7f, 104.0f, -104.0f};
