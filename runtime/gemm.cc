@@ -223,7 +223,17 @@ GemmLibrary::~GemmLibrary() = default;
 PackedMatrix GemmLibrary::pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col,
                                int64_t typical_m) {
   PackedMatrix packed;
-  if (k == 0 || n == 0 || impl_->library == nullptr) return packed;
+  if (k == 0 || n == 0) return packed;
+  if (tile_kernels() != nullptr) {
+    packed.impl_ = Owned<PackedMatrix::Impl>(new PackedMatrix::Impl);
+    PackedMatrix::Impl& matrix = *packed.impl_;
+    matrix.panels = {tile_panel_width(n), tile_panel_width(n) * k};
+    matrix.size = tile_panel_bytes(k, n);
+    matrix.bytes = aligned_bytes(matrix.size);
+    pack_tile_panels(k, n, b, b_row, b_col, reinterpret_cast<float*>(matrix.bytes.get()));
+    return packed;
+  }
+  if (impl_->library == nullptr) return packed;
   packed.impl_ =
       Owned<PackedMatrix::Impl>(impl_->library->pack(k, n, b, b_row, b_col, std::max<int64_t>(typical_m, 1)));
   return packed;

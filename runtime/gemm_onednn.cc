@@ -1,6 +1,4 @@
 // Matrix products by oneDNN.
-#include <omp.h>
-
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <stdexcept>
@@ -80,36 +78,35 @@ SgemmCall sgemm_call(const GemmShape& s) {
   return call;
 }
 
-class OneLibraryThread {
- public:
-  OneLibraryThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneLibraryThread() { omp_set_num_threads(before_); }
-  OneLibraryThread(const OneLibraryThread&) = delete;
-  OneLibraryThread& operator=(const OneLibraryThread&) = delete;
-
- private:
-  const int before_;
-};
-
 class SgemmKernel final : public GemmKernel {
  public:
   SgemmKernel(const GemmShape& shape, const SgemmCall& call, int threads)
       : shape_(shape), call_(call), threads_(threads) {}
   void run(const GemmArgs& args, const PackedMatrix*) const override {
     const int64_t batches = shape_.batches();
-    if (batches == 1) {  // uses the library's own threads
-      one(args, 0);
+    if (batches == 1) {
+      const bool by_rows = shape_.m >= shape_.n;
+      const int64_t count = by_rows ? shape_.m : shape_.n;
+      parallel_for((count + kUnit - 1) / kUnit, threads_ > 1, [&](int64_t first, int64_t last) {
+        const OneLibraryThread alone;
+        for (int64_t unit = first; unit < last; ++unit) {
+          const int64_t begin = unit * kUnit, end = std::min(begin + kUnit, count);
+          if (by_rows)
+            part(args, 0, begin, end, 0, shape_.n);
+          else
+            part(args, 0, 0, shape_.m, begin, end);
+        }
+      });
       if (!shape_.epilogue.empty()) {
         parallel_for(shape_.m, threads_ > 1,
                      [&](int64_t begin, int64_t end) { own_kernels().finish(shape_, args, 0, begin, end); });
       }
       return;
     }
-    // The library would start threads of its own on each thread of the team.
     parallel_for(batches, threads_ > 1, [&](int64_t begin, int64_t end) {
       const OneLibraryThread alone;
       for (int64_t index = begin; index < end; ++index) {
-        const int64_t c = one(args, index);
+        const int64_t c = part(args, index, 0, shape_.m, 0, shape_.n);
         if (!shape_.epilogue.empty()) own_kernels().finish(shape_, args, c, 0, shape_.m);
       }
     });
@@ -117,7 +114,13 @@ class SgemmKernel final : public GemmKernel {
   const char* name() const override { return "sgemm"; }
 
  private:
-  int64_t one(const GemmArgs& args, int64_t index) const {
+  // Rows or columns of a part. How the library adds up depends on the sizes, and for no number of threads may
+  // sums be others. For each part it packs the other operand.
+  static constexpr int64_t kUnit = 192;
+
+  // A part of a matrix of the batch. Returns the offset of the whole matrix in c.
+  int64_t part(const GemmArgs& args, int64_t index, int64_t row, int64_t row_end, int64_t column,
+               int64_t column_end) const {
     int64_t a = 0, b = 0, c = 0;
     for (int d = shape_.batch_rank - 1; d >= 0; --d) {
       const int64_t i = index % shape_.batch[d];
@@ -126,16 +129,16 @@ class SgemmKernel final : public GemmKernel {
       b += i * shape_.b_batch[d];
       c += i * shape_.c_batch[d];
     }
-    const float* pa = static_cast<const float*>(args.a) + a;
-    const float* pb = static_cast<const float*>(args.b) + b;
-    float* pc = static_cast<float*>(args.c) + c;
+    const int64_t m = row_end - row, n = column_end - column;
+    const float* pa = static_cast<const float*>(args.a) + a + row * shape_.a_row;
+    const float* pb = static_cast<const float*>(args.b) + b + column * shape_.b_col;
+    float* pc = static_cast<float*>(args.c) + c + row * shape_.c_row + column * shape_.c_col;
     if (call_.swapped) {
       const char ta = call_.trans_b == 'N' ? 'T' : 'N', tb = call_.trans_a == 'N' ? 'T' : 'N';
-      dnnl_sgemm(ta, tb, shape_.n, shape_.m, shape_.k, 1.0f, pb, call_.ldb, pa, call_.lda, 0.0f, pc,
-                 call_.ldc);
+      dnnl_sgemm(ta, tb, n, m, shape_.k, 1.0f, pb, call_.ldb, pa, call_.lda, 0.0f, pc, call_.ldc);
     } else {
-      dnnl_sgemm(call_.trans_a, call_.trans_b, shape_.m, shape_.n, shape_.k, 1.0f, pa, call_.lda, pb,
-                 call_.ldb, 0.0f, pc, call_.ldc);
+      dnnl_sgemm(call_.trans_a, call_.trans_b, m, n, shape_.k, 1.0f, pa, call_.lda, pb, call_.ldb, 0.0f, pc,
+                 call_.ldc);
     }
     return c;
   }

@@ -1,5 +1,7 @@
 #include "runtime/onednn_support.h"
 
+#include <omp.h>
+
 namespace braid::rt {
 
 using dnnl::memory;
@@ -107,6 +109,13 @@ std::optional<Function> function_of(PostOp op, float scale) {
 }
 
 }  // namespace
+
+OneLibraryThread::OneLibraryThread() : before_(omp_get_max_threads()) {
+  if (before_ > 1) omp_set_num_threads(1);
+}
+OneLibraryThread::~OneLibraryThread() {
+  if (before_ > 1) omp_set_num_threads(before_);
+}
 
 void append_post_op(dnnl::post_ops& ops, PostOp op, float scale, const memory::desc& operand) {
   if (const std::optional<Function> function = function_of(op, scale)) {

@@ -65,6 +65,19 @@ typename Convolution::primitive_desc describe_convolution(
 #endif
 }
 
+// While it lives, primitives that the calling thread makes and runs use it alone: the library's own threads
+// spin for some milliseconds after each, on processors that the team needs.
+class OneLibraryThread {
+ public:
+  OneLibraryThread();
+  ~OneLibraryThread();
+  OneLibraryThread(const OneLibraryThread&) = delete;
+  OneLibraryThread& operator=(const OneLibraryThread&) = delete;
+
+ private:
+  const int before_;
+};
+
 // Appends post-op `op`; `operand` describes what an addition adds.
 void append_post_op(dnnl::post_ops& ops, PostOp op, float scale, const dnnl::memory::desc& operand);
 

@@ -12,7 +12,6 @@ namespace {
 
 using Numbers = TapPhase::Numbers;
 
-constexpr int64_t kVector = 16;
 constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
 // Rows whose addresses are found together.
 constexpr int64_t kRows = 96;
@@ -57,7 +56,7 @@ class TapConvolution final : public WindowKernel {
       : s_(in_three_dimensions(shape)),
         packed_(packed),
         zeros_(static_cast<size_t>(s_.groups * s_.channels)) {
-    panels_.width = tap_panel_width(s_.filters);
+    panels_.width = tile_panel_width(s_.filters);
     double work = 0;
     for (TapPhase& phase : tap_phases(shape)) {
       work += static_cast<double>(s_.batch * phase.rows()) * static_cast<double>(phase.taps.size());
@@ -215,23 +214,15 @@ std::vector<TapPhase> tap_phases(const ConvolutionShape& shape) {
   return phases;
 }
 
-int64_t tap_panel_width(int64_t filters) {
-  // Whole panels and one that is not much narrower: a tile of few vectors reads its rows for few sums.
-  const int64_t vectors = in_blocks(filters, kVector);
-  if (vectors <= 4) return vectors * kVector;
-  const auto last = [&](int64_t width) { return (vectors + width - 1) % width + 1; };
-  return (last(3) == 3 && last(4) != 4) || (last(4) == 1 && last(3) > 1) ? 48 : 64;
-}
-
 int64_t tap_weights(const ConvolutionShape& s) {
-  const int64_t width = tap_panel_width(s.filters);
+  const int64_t width = tile_panel_width(s.filters);
   int64_t taps = 0;
   for (const TapPhase& phase : tap_phases(s)) taps += std::ssize(phase.taps);
   return taps * s.channels * s.groups * in_blocks(s.filters, width) * width;
 }
 
 void pack_tap_weights(const ConvolutionShape& s, const float* b, float* to) {
-  const int64_t width = tap_panel_width(s.filters), panels = in_blocks(s.filters, width);
+  const int64_t width = tile_panel_width(s.filters), panels = in_blocks(s.filters, width);
   for (const TapPhase& phase : tap_phases(s)) {
     for (int64_t panel = 0; panel < s.groups * panels; ++panel) {
       const int64_t group = panel / panels, first = panel % panels * width;

@@ -34,8 +34,6 @@ struct TapPhase {
 // The phases of a convolution. Those of a small result may have no rows.
 std::vector<TapPhase> tap_phases(const ConvolutionShape& shape);
 
-// The width of a panel of filters.
-int64_t tap_panel_width(int64_t filters);
 // The size of packed weights, in elements; they lie by phase, group, panel, tap, channel and filter.
 int64_t tap_weights(const ConvolutionShape& shape);
 void pack_tap_weights(const ConvolutionShape& shape, const float* b, float* to);

@@ -94,6 +94,16 @@ struct TileKernels {
 // Null on a processor without such vectors.
 const TileKernels* tile_kernels();
 
+// The width of panels for a matrix of so many columns: whole panels and one that is not much narrower, because
+// a tile of few vectors reads its rows for few sums.
+int64_t tile_panel_width(int64_t columns);
+// Packs a matrix [k, n] in panels of that width, [panel][k][width] with zeros beyond n, on the current team.
+void pack_tile_panels(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, float* to);
+inline size_t tile_panel_bytes(int64_t k, int64_t n) {
+  const int64_t width = tile_panel_width(n);
+  return static_cast<size_t>((n + width - 1) / width * width * k) * sizeof(float);
+}
+
 // Whether `multiply` takes panels of that width on this processor.
 inline bool suits_tiles(int64_t width) {
   return tile_kernels() != nullptr && width > 0 && width % 16 == 0 && width <= 64;

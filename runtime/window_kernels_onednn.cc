@@ -1,5 +1,3 @@
-#include <omp.h>
-
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -406,22 +404,6 @@ std::vector<ConvolutionPart> parts_of(const ConvolutionShape& s, int threads) {
   }
   return parts;
 }
-
-// While it lives, primitives are made for the calling thread alone, and run there.
-class OneLibraryThread {
- public:
-  OneLibraryThread() : before_(omp_get_max_threads()) {
-    if (before_ > 1) omp_set_num_threads(1);
-  }
-  ~OneLibraryThread() {
-    if (before_ > 1) omp_set_num_threads(before_);
-  }
-  OneLibraryThread(const OneLibraryThread&) = delete;
-  OneLibraryThread& operator=(const OneLibraryThread&) = delete;
-
- private:
-  int before_;
-};
 
 // A convolution in parts that the team computes.
 class PartedKernel final : public WindowKernel {

@@ -67,14 +67,6 @@ std::optional<GemmShape> as_product(const ConvolutionShape& s) {
   return g;
 }
 
-// Whole panels and one that is not much narrower: a tile of few vectors reads its rows for few sums.
-int64_t panel_width(int64_t n) {
-  const int64_t vectors = in_blocks(n, kVector);
-  if (vectors <= 4) return vectors == 4 ? 64 : 48;
-  const auto last = [&](int64_t width) { return (vectors + width - 1) % width + 1; };
-  return (last(3) == 3 && last(4) != 4) || (last(4) == 1 && last(3) > 1) ? 48 : 64;
-}
-
 class Pointwise final : public WindowKernel {
  public:
   Pointwise(const GemmShape& shape, const float* weights, Panels panels, int threads)
@@ -250,16 +242,11 @@ std::unique_ptr<WindowKernel> OwnWindows::kernel(const ConvolutionShape& s, cons
                                                  int threads) {
   if (constant_b == nullptr || tile_kernels() == nullptr) return nullptr;
   if (const std::optional<GemmShape> g = as_product(s)) {
-    const int64_t width = panel_width(g->n), panels = in_blocks(g->n, width);
-    if (!suits_tiles(width)) return nullptr;
-    const float* const weights =
-        packed(Layout::panels, s, constant_b, panels * width * g->k, [&](float* out) {
-          for (int64_t n = 0; n < g->n; ++n) {
-            for (int64_t k = 0; k < g->k; ++k)
-              out[n / width * width * g->k + k * width + n % width] =
-                  constant_b[n * s.b_filter + k * s.b_channel];
-          }
-        });
+    const int64_t width = tile_panel_width(g->n);
+    const auto elements = static_cast<int64_t>(tile_panel_bytes(g->k, g->n) / sizeof(float));
+    const float* const weights = packed(Layout::panels, s, constant_b, elements, [&](float* out) {
+      pack_tile_panels(g->k, g->n, constant_b, s.b_channel, s.b_filter, out);
+    });
     return std::make_unique<Pointwise>(*g, weights, Panels{width, width * g->k}, threads);
   }
   if (s.spatial == 1 && s.a_channel != 1 && s.a_spatial[0] == 1) {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "runtime/kernel_variables.h"
-#include "runtime/tap_convolution.h"
 #include "runtime/team.h"
 #include "runtime/tile_kernels.h"
 
@@ -28,7 +27,7 @@ class Winograd final : public WindowKernel {
         columns_(in_blocks(s_.out[1], 2)),
         tiles_(s_.batch * lines_ * columns_),
         zeros_(static_cast<size_t>(s_.channels)) {
-    panels_.width = tap_panel_width(s_.filters);
+    panels_.width = tile_panel_width(s_.filters);
     panels_.panel_stride = panels_.width * s_.channels;
     product_.n = s_.filters;
     product_.k = s_.channels;
@@ -138,13 +137,13 @@ bool suits_winograd_tiles(const ConvolutionShape& s) {
 }
 
 int64_t winograd_weights(const ConvolutionShape& s) {
-  const int64_t width = tap_panel_width(s.filters);
+  const int64_t width = tile_panel_width(s.filters);
   return kElements * s.channels * in_blocks(s.filters, width) * width;
 }
 
 void pack_winograd_weights(const ConvolutionShape& s, const float* b, float* to) {
   constexpr double kG[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-  const int64_t width = tap_panel_width(s.filters), panels = in_blocks(s.filters, width);
+  const int64_t width = tile_panel_width(s.filters), panels = in_blocks(s.filters, width);
   for (int64_t f = 0; f < s.filters; ++f) {
     for (int64_t c = 0; c < s.channels; ++c) {
       const float* const w = b + f * s.b_filter + c * s.b_channel;
