@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Measures everything that bench/ measures and writes the tables as printed: RESULTS.md in each folder, and
 # overlap/TABLE.md, which is equal on every machine.
-#   bench/run.sh [BUILD_DIR] [auto_parallel|busy|onnxruntime|networks|operators|memory|collectives|comm_plan|compile|overlap|overlap_table|paced|pairs|pipeline|precision|python|search|tensor_parallel]...
+#   bench/run.sh [BUILD_DIR] [auto_parallel|busy|onnxruntime|networks|operators|memory|collectives|comm_plan|compile|overlap|overlap_table|paced|pairs|pipeline|precision|published|python|search|tensor_parallel]...
 # BUILD_DIR (default build/release) holds a Release build. Run it on an idle machine: each table begins with the load.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/release
 if [[ $# -gt 0 && -x $1/bin/braid ]]; then build=$1; shift; fi
-[[ $# -gt 0 ]] || set -- onnxruntime busy networks operators memory collectives comm_plan compile overlap overlap_table paced pairs pipeline precision python search tensor_parallel
+[[ $# -gt 0 ]] || set -- onnxruntime busy networks operators memory collectives comm_plan compile overlap overlap_table paced pairs pipeline precision published python search tensor_parallel
 braid=$build/bin/braid
 rivals=$build/lib/libbraid_rivals.so
 [[ -x $braid ]] || { echo "bench/run.sh: no $braid; build first, or name the build folder" >&2; exit 1; }
@@ -45,6 +45,11 @@ networks() {
 operators() {
   header "# Operators beside ONNX Runtime"
   scripts/python_run.sh bench/operators/operators.py --braid "$braid"
+}
+
+published() {
+  header "# Published files beside ONNX Runtime"
+  scripts/python_run.sh bench/published/published.py --braid "$braid"
 }
 
 precision() {
@@ -194,7 +199,7 @@ for what in "$@"; do
     memory) write bench/onnxruntime/MEMORY.md memory ;;
     pairs) write bench/auto_parallel/PAIRS.md pairs ;;
     search) write bench/auto_parallel/SEARCH.md search ;;
-    auto_parallel | onnxruntime | operators | collectives | comm_plan | compile | overlap | paced | pipeline | precision | python | tensor_parallel) write "bench/$what/RESULTS.md" "$what" ;;
+    auto_parallel | onnxruntime | operators | collectives | comm_plan | compile | overlap | paced | pipeline | precision | published | python | tensor_parallel) write "bench/$what/RESULTS.md" "$what" ;;
     *) echo "bench/run.sh: unknown benchmark '$what'" >&2; exit 1 ;;
   esac
 done

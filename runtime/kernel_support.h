@@ -15,6 +15,9 @@
 #include "runtime/transpose.h"
 #include "runtime/vec_math.h"
 
+// Of the body of a loop: stores of bytes could change what it has captured unless that is in registers.
+#define BRAID_INLINED __attribute__((always_inline))
+
 namespace braid::rt {
 
 // -------------------------------------------------------------------------------------------------------

@@ -523,7 +523,14 @@ class Emitter {
     out.insert(out.end(), before.begin(), before.end());
     const std::string merging = fmt::format("merging{}", merges ? counter_++ : 0);
     if (merges) out.push_back("Merging " + merging + ";");
-    if (shared) out.push_back(team_loop(order_trips(0), work, merges));
+    if (shared) {
+      std::vector<std::string> results;
+      if (merges) {
+        results.push_back(merging);
+        for (const Reduced& r : reduced) results.push_back(r.name);
+      }
+      out.push_back(team_loop(order_trips(0), work, results));
+    }
     if (merges) {
       for (const Reduced& r : reduced) {
         out.push_back(fmt::format("auto& all_{0} = {0};", r.name));
@@ -566,7 +573,9 @@ class Emitter {
     const std::string wide = fmt::format("wide{}", counter_++), last = "const float " + angles.back() + " ";
     const bool shared = nest_.flat;
     const auto open = [&](bool tests) {
-      if (shared) out.push_back(team_loop(order_trips(0), total_work_, tests));
+      if (shared)
+        out.push_back(
+            team_loop(order_trips(0), total_work_, tests ? std::vector{wide} : std::vector<std::string>()));
       if (shared && tests) out.push_back("int wide = 0;");
       out.push_back(tests ? fmt::format("#pragma omp simd reduction(| : {})", shared ? "wide" : wide)
                           : "#pragma omp simd");
@@ -631,10 +640,14 @@ class Emitter {
   // ---- loops whose iterations the threads share
 
   std::string order_trips(std::size_t k) { return text(nest_.extents[static_cast<std::size_t>(order_[k])]); }
-  // Begins a call whose body runs iterations [begin, end).
-  std::string team_loop(const std::string& count, Expr work, bool by_reference, bool thread = false) {
-    return fmt::format("parallel_for({}, {} > {}, [{}](int64_t begin, int64_t end{}) {{", count, text(work),
-                       kParallelWork, by_reference ? "&" : "=", thread ? ", int thread" : "");
+  // Begins a call whose body runs iterations [begin, end). `results`: variables that it changes. The others
+  // are captured by value: references to pointers could change within the loop, and its loads would gather.
+  std::string team_loop(const std::string& count, Expr work, const std::vector<std::string>& results,
+                        bool thread = false) {
+    std::string captured = "=";
+    for (const std::string& name : results) captured += ", &" + name;
+    return fmt::format("parallel_for({}, {} > {}, [{}](int64_t begin, int64_t end{}) BRAID_INLINED {{", count,
+                       text(work), kParallelWork, captured, thread ? ", int thread" : "");
   }
   static std::string part_head(int var) {
     return fmt::format("for (int64_t i{0} = begin; i{0} < end; ++i{0}) {{", var);
@@ -652,7 +665,7 @@ class Emitter {
     if (nest_.outer > 0) {
       const bool scratch =
           std::ranges::any_of(scratches_, [](const auto& s) { return s.second.offset >= 0; });
-      w.open(team_loop(text(outer_trips), outer_trips * total_work_, false, scratch));
+      w.open(team_loop(text(outer_trips), outer_trips * total_work_, {}, scratch));
       if (vectors_are_outer()) w.line("#pragma omp simd");
       if (nest_.outer == 1) {
         w.open(part_head(0));

@@ -24,8 +24,9 @@ void lower_center_crop_pad(OpContext& c) {
     const std::size_t axis = axes[k];
     if (changed[axis]) c.fail(errors::kInvalidAttribute, "an axis is given twice");
     changed[axis] = true;
-    if (ir::bounds(wanted[k]).min < 0)
+    if (ir::bounds(wanted[k]).max < 0)
       c.fail(errors::kShapeMismatch, fmt::format("axis {} would have size {}", axis, to_string(wanted[k])));
+    c.lowering().require_at_most(0, wanted[k]);
     sizes[axis] = wanted[k];
     // At most one of the two is positive. If the difference is odd, the larger half is at the end.
     const Expr cropped = ir::max(ir::floor_div(x.sizes()[axis] - wanted[k], 2), 0);

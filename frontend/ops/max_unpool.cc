@@ -27,9 +27,10 @@ std::vector<Expr> unpooled_sizes(OpContext& c) {
     if (kernel[k] < 1 || strides[k] < 1)
       c.fail(errors::kInvalidAttribute, "windows and strides must be at least 1");
     sizes.push_back((in[2 + k] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + n]);
-    if (ir::bounds(sizes.back()).min < 0)
+    if (ir::bounds(sizes.back()).max < 0)
       c.fail(errors::kShapeMismatch,
              fmt::format("axis {} would have size {}", 2 + k, to_string(sizes.back())));
+    c.lowering().require_at_most(0, sizes.back());
   }
   return sizes;
 }

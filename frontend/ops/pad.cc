@@ -60,9 +60,10 @@ void lower_pad(OpContext& c) {
   std::vector<Expr> sizes = x.sizes();
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     sizes[k] = sizes[k] + pads.before[k] + pads.after[k];
-    if (ir::bounds(sizes[k]).min < 0) {
+    if (ir::bounds(sizes[k]).max < 0) {
       c.fail(errors::kShapeMismatch, fmt::format("axis {} would have size {}", k, to_string(sizes[k])));
     }
+    l.require_at_most(0, sizes[k]);
   }
   const bool constant = mode == "constant";
   for (std::size_t k = 0; !constant && k < sizes.size(); ++k) {

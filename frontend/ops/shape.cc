@@ -78,7 +78,11 @@ void lower_squeeze(OpContext& c) {
   if (!axes) {
     axes.emplace();
     for (int k = 0; k < rank; ++k) {
-      if (c.sizes(0)[static_cast<std::size_t>(k)].is_constant(1)) axes->push_back(k);
+      const Expr size = c.sizes(0)[static_cast<std::size_t>(k)];
+      if (size.is_constant(1))
+        axes->push_back(k);
+      else if (!size.is_constant(0))
+        c.lowering().require_at_most(2, size);  // otherwise the result would have another rank
     }
   }
   TensorBox x = c.input(0);
