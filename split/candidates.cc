@@ -404,7 +404,7 @@ class MeshSearch {
   PlanSpace plans_;
   const SplitSpace& space_;
   const PricePoints& points_;
-  Cost whole_;                        // SplitCostOptions
+  Cost whole_;  // SplitCostOptions
   std::optional<StepBounds> bounds_;
   std::optional<LeastMemory> least_;  // of a large space, under limits
   Assignment within_;                 // keeps the limits of memory; empty if there are none, or none is known
