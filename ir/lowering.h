@@ -258,6 +258,8 @@ class Lowering {
   std::map<BufferId, std::vector<std::pair<TensorRef, TensorRef>>> copied_in_;
 
   void add_guard(Guard guard);
+  // Whether no stride is negative, by bounds or by guards: that of rows of n - 2 elements is none if n >= 2.
+  bool runs_forwards(const TensorRef& view) const;
   TensorBox box(StorageBox storage, DType dtype);
   BufferId realize_box(StorageBox& box);
   // Realizes a value of the box's body; the box becomes a function of what it loads.

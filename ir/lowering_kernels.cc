@@ -11,9 +11,18 @@ namespace braid::ir {
 TensorRef Lowering::view_operand(TensorBox x) {
   x = realize(std::move(x));
   const std::optional<TensorRef> ref = strided(x);
-  const bool usable = ref && std::all_of(ref->strides.begin(), ref->strides.end(),
-                                         [](Expr s) { return provably_non_negative(s); });
-  return usable ? *ref : *strided(copy(x));
+  return ref && runs_forwards(*ref) ? *ref : *strided(copy(x));
+}
+
+bool Lowering::runs_forwards(const TensorRef& view) const {
+  const auto by_guard = [&](Expr stride) {
+    return std::ranges::any_of(graph_.guards, [&](const Guard& guard) {
+      if (guard.relation != Guard::Relation::less_equal) return false;
+      const std::optional<Expr> factor = divide_exactly(stride, guard.rhs - guard.lhs);
+      return factor && provably_non_negative(*factor);
+    });
+  };
+  return std::ranges::all_of(view.strides, [&](Expr s) { return provably_non_negative(s) || by_guard(s); });
 }
 
 // New memory for [n, spatial..., channels], stored as [n, channels, spatial...].

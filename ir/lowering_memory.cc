@@ -231,9 +231,7 @@ TensorRef Lowering::gemm_operand(TensorBox x) {
   auto usable = [&] {
     if (!ref) return false;
     const std::size_t n = ref->sizes.size();
-    for (const Expr& s : ref->strides) {
-      if (!provably_non_negative(s)) return false;
-    }
+    if (!runs_forwards(*ref)) return false;
     return ref->strides[n - 1].is_constant(1) || ref->strides[n - 2].is_constant(1) ||
            ref->sizes[n - 1].is_constant(1) || ref->sizes[n - 2].is_constant(1);
   };
@@ -289,9 +287,7 @@ TensorRef Lowering::extern_operand(const TensorBox& x, bool any_strides) {
   if (!freeze_permuted(x)) freeze(id);
   const std::optional<TensorRef> ref = strided(x);
   const auto usable = [&] {
-    return any_strides ? std::all_of(ref->strides.begin(), ref->strides.end(),
-                                     [](Expr s) { return provably_non_negative(s); })
-                       : is_contiguous(ref->sizes, ref->strides);
+    return any_strides ? runs_forwards(*ref) : is_contiguous(ref->sizes, ref->strides);
   };
   return ref && usable() ? *ref : *strided(copy(x));
 }

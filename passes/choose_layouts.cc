@@ -31,8 +31,28 @@ std::vector<Expr> channels_last_strides(std::span<const Expr> sizes) {
   return strides;
 }
 
+// Returns expressions whose sum is e: one for each index that e is linear in, and the other terms. A stride
+// of several terms, such as that of rows of n - 2 elements, divides only the expression of its index.
+std::vector<Expr> by_index(Expr e) {
+  std::vector<Expr> parts;
+  Expr rest = e;
+  for_each_symbol(e, [&](Expr symbol) {
+    if (!symbol.is_symbol(SymbolKind::index)) return;
+    const std::optional<Expr> stride = stride_of(e, symbol);
+    if (!stride || stride->is_constant(0)) return;
+    parts.push_back(symbol * *stride);
+    rest = rest - parts.back();
+  });
+  for (const Term& term : terms(rest)) {
+    std::vector<Expr> factors = term.atoms;
+    factors.emplace_back(term.coefficient);
+    parts.push_back(product(factors));
+  }
+  return parts;
+}
+
 // Decomposes a sum of index expressions times strides into coordinates in a buffer of these sizes and
-// strides. Each term belongs to the dimension with the largest stride that divides it. Coordinates within the
+// strides. Each part belongs to the dimension with the largest stride that divides it. Coordinates within the
 // sizes are unique, so a result is right no matter how it was found.
 std::optional<std::vector<Expr>> coordinates(Expr element, std::span<const Expr> sizes,
                                              std::span<const Expr> strides, Extents extents) {
@@ -44,10 +64,7 @@ std::optional<std::vector<Expr>> coordinates(Expr element, std::span<const Expr>
     return !(strides[a] == strides[b]) && provably_non_negative(strides[a] - strides[b]);
   });
   std::vector<Expr> at(sizes.size(), 0);
-  for (const Term& term : terms(element)) {
-    std::vector<Expr> factors = term.atoms;
-    factors.emplace_back(term.coefficient);
-    const Expr value = product(factors);
+  for (const Expr value : by_index(element)) {
     std::optional<Expr> quotient;
     for (std::size_t d : order) {
       quotient = divide_exactly(value, strides[d]);

@@ -15,7 +15,7 @@
 #include "runtime/transpose.h"
 #include "runtime/vec_math.h"
 
-// Of the body of a loop: stores of bytes could change what it has captured unless that is in registers.
+// Inlines the body of a loop: otherwise its stores of bytes could change what it has captured.
 #define BRAID_INLINED __attribute__((always_inline))
 
 namespace braid::rt {

@@ -4,8 +4,8 @@
 //   sums[b, g, u] = sum over k of (codes[b, k] - zero) * weights[k, g * hidden + u]
 //
 // for gates g < 4, units u < hidden and states k < hidden, in int32 that wraps. Weights are packed once per
-// call of the layer, because every step reads them again. A panel has 16 units, all gates of a unit: whoever
-// multiplies it can compute the next states of these units.
+// call of the layer, because every step reads them again. A panel has 16 units, all gates of a unit, so the
+// thread that multiplies it can compute the next states of these units.
 #pragma once
 
 #include <cstdint>

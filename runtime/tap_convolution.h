@@ -1,5 +1,6 @@
 // Convolutions of channels-last images, transposed ones too, as products of the rows that the taps meet and
-// packed weights (TileKernels::taps): for every size, stride, dilation and padding, f32, with 512-bit vectors.
+// packed weights (TileKernels::taps): for every size, stride, dilation and padding, f32, with 512-bit
+// vectors.
 //
 // Rows of the result whose taps have the same distances in the image are a phase. A convolution has one. A
 // transposed one has stride[0] * stride[1] * ... phases: which taps reach an element of its result depends on

@@ -1,6 +1,7 @@
 // Convolutions of channels-last images with packed weights, with 512-bit vectors (tile_kernels.h). A tile of
-// up to 8 rows of the result (6 with 4 vectors) and 4 vectors of filters stays in registers over a part of the
-// taps and channels. Nothing is unfolded: each tap has the address of the channels that it meets in a row.
+// up to 8 rows of the result (6 with 4 vectors) and 4 vectors of filters stays in registers over a part of
+// the taps and channels. Nothing is unfolded: each tap has the address of the channels that it meets in a
+// row.
 #include <algorithm>
 #include <cstdint>
 #include <limits>

@@ -80,7 +80,8 @@ struct TileKernels {
   // Rows of the result, counted over the batch. Weights are [taps][padded_channels()]. `args.b` is not read.
   void (*depthwise)(const DepthwiseShape& shape, const GemmArgs& args, const float* weights,
                     const TilePart& part);
-  // Panels [begin, end) of the filters. Panels of b are multiples of 16 up to 64 wide, [taps][channels][width].
+  // Panels [begin, end) of the filters. Panels of b are multiples of 16 up to 64 wide,
+  // [taps][channels][width].
   void (*taps)(const TapRows& rows, const Epilogue& epilogue, const GemmArgs& args, const float* b,
                Panels panels, int64_t begin, int64_t end);
   // The transforms of a tile's elements, whose channels are at in[0 ... 15], and of products.
@@ -94,8 +95,8 @@ struct TileKernels {
 // Null on a processor without such vectors.
 const TileKernels* tile_kernels();
 
-// The width of panels for a matrix of so many columns: whole panels and one that is not much narrower, because
-// a tile of few vectors reads its rows for few sums.
+// The width of panels for a matrix of so many columns: whole panels and one that is not much narrower,
+// because a tile of few vectors reads its rows for few sums.
 int64_t tile_panel_width(int64_t columns);
 // Packs a matrix [k, n] in panels of that width, [panel][k][width] with zeros beyond n, on the current team.
 void pack_tile_panels(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, float* to);

@@ -536,8 +536,8 @@ struct WindowLibrary::Impl {
                                     stream, memory);
   }
 
-  // The same, in parts for the threads of a team. Null if it cannot be divided: the library's own threads then
-  // compute it, which after that keep the team's from their processors for a while.
+  // The same, in parts for the threads of a team. Null if it cannot be divided: the library's own threads
+  // then compute it, which after that keep the team's from their processors for a while.
   std::unique_ptr<WindowKernel> in_parts(const ConvolutionShape& s, const Routed& whole,
                                          const void* constant_b, int threads) {
     if (constant_b == nullptr || s.transposed) return nullptr;

@@ -1,7 +1,7 @@
 // Convolutions that we compute ourselves where the processor has 512-bit vectors (tile_kernels.h), with
-// constant weights: those with one tap, depthwise ones, and those of tap_convolution.h. oneDNN 2.6 has kernels
-// for all; ours gain most where an activation follows, because oneDNN's exponential takes twice as long, for
-// series, and for transposed convolutions.
+// constant weights: those with one tap, depthwise ones, and those of tap_convolution.h. oneDNN 2.6 has
+// kernels for all; ours gain most where an activation follows, because oneDNN's exponential takes twice as
+// long, for series, and for transposed convolutions.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The extern kernel `quantised_lstm` (runtime/host/quantised_lstm.h), and its interpreter by plain loops. It has
-// no source for CUDA, so the CUDA target refuses it (BR0640).
+// The extern kernel `quantised_lstm` (runtime/host/quantised_lstm.h), and its interpreter by plain loops. It
+// has no source for CUDA, so the CUDA target refuses it (BR0640).
 #include <cmath>
 
 #include "codegen/kernels/source_text.h"

@@ -2,8 +2,8 @@
 // (ir::Recurrence).
 //
 // DynamicQuantizeLSTM (com.microsoft) has 8-bit weights, transposed. Its inputs are quantised for an integer
-// product, and its state at each step (runtime/host/quantised_lstm.h). With other activations than the usual ones,
-// a clip, peepholes or coupled gates the state is not quantised: such layers compute with dequantised
+// product, and its state at each step (runtime/host/quantised_lstm.h). With other activations than the usual
+// ones, a clip, peepholes or coupled gates the state is not quantised: such layers compute with dequantised
 // weights.
 #include <cmath>
 

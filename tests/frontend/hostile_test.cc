@@ -237,6 +237,23 @@ TEST(ShapesThatMayNotFit, AreGuarded) {
       1u);
 }
 
+// A size that may be 1 or more would decide the rank of the result; one that may be negative, whether there
+// is a result. The step checks both.
+TEST(ShapesThatMayNotFit, WouldGiveAnotherRankOrNoResult) {
+  const auto guards_of = [](const char* text, std::int64_t least) {
+    std::vector<std::string> guards;
+    for (const ir::Guard& guard : import_text(text, {.dims = {{"a", {least, 9}}}}).graph.guards)
+      guards.push_back(to_string(guard.lhs) + " <= " + to_string(guard.rhs));
+    return guards;
+  };
+  const char* squeeze = "g (float[1,a,3] x) => (float[a,3] y) { y = Squeeze(x) }";
+  EXPECT_EQ(guards_of(squeeze, 1), std::vector<std::string>{"2 <= a"});
+  EXPECT_EQ(guards_of(squeeze, 2), std::vector<std::string>{});
+  const char* pad = "g (float[a] x) => (float[b] y) <int64[2] p = {-1, -2}> { y = Pad(x, p) }";
+  EXPECT_EQ(guards_of(pad, 1), std::vector<std::string>{"0 <= a - 3"});
+  EXPECT_EQ(guards_of(pad, 3), std::vector<std::string>{});
+}
+
 // Bounds of a clip look like sizes: what leaves 64 bits as a size wraps around as an integer.
 TEST(IntegersThatAreNoSizes, WrapAround) {
   const ir::Schedule schedule = import_text(

@@ -1,6 +1,6 @@
 // Convolutions with constant weights beside sums in double: where the library may use Winograd's algorithm
-// (3x3 windows, 16 and more channels and filters), and where there are kernels of our own (one tap, depthwise,
-// taps of channels-last images).
+// (3x3 windows, 16 and more channels and filters), and where there are kernels of our own (one tap,
+// depthwise, taps of channels-last images).
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
