@@ -563,19 +563,24 @@ auto with_branch_facts(const LowerOptions& options, const Lower& lower) {
   BranchFacts facts;
   for (;;) {
     try {
-      return lower(facts);
-    } catch (const BranchesDiffer& differ) {
-      facts.unequal.emplace(std::pair(differ.number, differ.result), differ.unequal);
+      auto lowered = lower(facts);
+      if (facts.found.empty()) return lowered;
     } catch (const BranchFails& branch) {
-      // A failing branch is not lowered, so later numbers are those of other nodes.
-      facts.failing.erase(facts.failing.lower_bound({branch.number + 1, false}), facts.failing.end());
-      facts.unequal.erase(facts.unequal.lower_bound({branch.number, 0}), facts.unequal.end());
-      facts.failing.emplace(std::pair(branch.number, branch.condition), branch.error);
-      if (options.note)
-        options.note(fmt::format("a step that takes a branch of If fails: node '{}' ({}): {}",
-                                 branch.error.location().node, branch.error.location().op,
-                                 branch.error.message()));
+      if (facts.found.empty()) {
+        // A failing branch is not lowered, so later numbers are those of other nodes.
+        facts.failing.erase(facts.failing.lower_bound({branch.number + 1, false}), facts.failing.end());
+        facts.unequal.erase(facts.unequal.lower_bound({branch.number, 0}), facts.unequal.end());
+        facts.failing.emplace(std::pair(branch.number, branch.condition), branch.error);
+        if (options.note)
+          options.note(fmt::format("a step that takes a branch of If fails: node '{}' ({}): {}",
+                                   branch.error.location().node, branch.error.location().op,
+                                   branch.error.message()));
+      }
+    } catch (...) {
+      if (facts.found.empty()) throw;  // otherwise it may come from sizes that are not equal
     }
+    facts.unequal.merge(facts.found);
+    facts.found.clear();
   }
 }
 

@@ -23,25 +23,23 @@ struct UnequalResult {
 // Facts about branches that lowering finds out, by the number of the If in the order of lowering.
 struct BranchFacts {
   FailingBranches failing;
-  std::map<std::pair<int, int>, UnequalResult> unequal;  // by the number and the result
+  using UnequalResults = std::map<std::pair<int, int>, UnequalResult>;  // by the number and the result
+  UnequalResults unequal;
+  // What this lowering has found out. It goes on as if these results had equal sizes, to find the others. The
+  // graph is then wrong, so the lowering starts again.
+  mutable UnequalResults found;
 };
 
-// Thrown when a branch cannot be lowered, or has other sizes than the other one. The graph then has parts of
-// it, so its lowering starts again with one more fact.
+// Thrown when a branch cannot be lowered. The graph then has parts of it, so its lowering starts again.
 struct BranchFails {
   int number;
   bool condition;
   ir::UserError error;
 };
-struct BranchesDiffer {
-  int number, result;
-  UnequalResult unequal;
-};
 
 // Returns the outputs of an If whose condition is known only at run time, without names. Throws BR0119 if
 // its branches give different types or ranks, or different sizes where none can be measured, BR0115 if
-// they give a value that is no tensor, BranchFails, BranchesDiffer, and the error of a branch if both
-// fail.
+// they give a value that is no tensor, BranchFails, and the error of a branch if both fail.
 std::vector<Value> branch_at_run_time(const onnx::NodeProto& node, OpContext& c, const BodyLowering& body,
                                       int number, const BranchFacts& facts);
 

@@ -136,7 +136,7 @@ void pack(const uint8_t* rows, int64_t b_row, int64_t groups, uint8_t flip, int8
     __m512i row[4];
     for (int r = 0; r < 4; ++r)
       row[r] = _mm512_xor_si512(_mm512_loadu_si512(rows + (g * kByteGroup + r) * b_row), flips);
-    // Of each lane of 16 columns: four registers with four columns each, all rows of a column together.
+    // Each lane of 16 columns makes four registers with four columns each, all rows of a column together.
     const __m512i low01 = _mm512_unpacklo_epi8(row[0], row[1]), high01 = _mm512_unpackhi_epi8(row[0], row[1]),
                   low23 = _mm512_unpacklo_epi8(row[2], row[3]), high23 = _mm512_unpackhi_epi8(row[2], row[3]);
     const __m512i a = _mm512_unpacklo_epi16(low01, low23), b = _mm512_unpackhi_epi16(low01, low23),

@@ -429,7 +429,7 @@ void add_attention(Cases& cases) {
        "g (float[32,4,64] x, int8[1,64,512] c_w, int8[1,128,512] c_r, float[1] ws, int8[1] wz, float[1] rs, "
        "int8[1] rz) => (float[32,1,4,128] y) { y = com.microsoft.DynamicQuantizeLSTM <hidden_size = 128> (x, "
        "c_w, c_r, , , , , , ws, wz, rs, rz) }",
-       .bytes = 3, .why = "a call counts its recurrent weights once, a layer in every step"},
+       18, 2, 3, "a call counts its recurrent weights once, a layer in every step"},
   };
   cases.insert(cases.end(), own.begin(), own.end());
 }
