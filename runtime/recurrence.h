@@ -153,7 +153,7 @@ struct Columns {
 };
 
 // Multiplications in a step below which a second thread costs more than it saves.
-inline constexpr int64_t kParallelProducts = 100000;
+inline constexpr int64_t kParallelProducts = 50000;
 inline void wait_for_team(const Columns& columns) {
   if (!columns.all) columns.team->wait_for_all(columns.members);
 }

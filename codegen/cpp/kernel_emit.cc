@@ -520,6 +520,7 @@ class Emitter {
     const bool whole = nest_.flat || (nest_.outer == 0 && group.kept.empty() && sites_.empty());
     const bool merges = whole && !reduced.empty() && exact;
     const bool shared = merges || (nest_.flat && reduced.empty());
+    const bool joined = merges && joins_loops(group);
     out.insert(out.end(), before.begin(), before.end());
     const std::string merging = fmt::format("merging{}", merges ? counter_++ : 0);
     if (merges) out.push_back("Merging " + merging + ";");
@@ -529,7 +530,8 @@ class Emitter {
         results.push_back(merging);
         for (const Reduced& r : reduced) results.push_back(r.name);
       }
-      out.push_back(team_loop(order_trips(0), work, results));
+      const Expr trips = joined ? order_extent(0) * order_extent(1) : order_extent(0);
+      out.push_back(team_loop(text(trips), work, results));
     }
     if (merges) {
       for (const Reduced& r : reduced) {
@@ -540,12 +542,16 @@ class Emitter {
     for (std::size_t k = 0; k < order_.size(); ++k) {
       if (mixed && k == kept_loops) out.insert(out.end(), before_reduced.begin(), before_reduced.end());
       if (k == vector_loop(group) && !vectors_are_outer()) out.push_back(simd_pragma(reduced));
-      out.push_back(shared && k == 0 ? part_head(order_[k]) : loop_head(order_[k]) + " {");
+      if (joined && k == 0) {
+        write_joined_loops();
+      } else if (!joined || k > 1) {
+        out.push_back(shared && k == 0 ? part_head(order_[k]) : loop_head(order_[k]) + " {");
+      }
       const auto& inside = inner_lines_[k];
       out.insert(out.end(), inside.begin(), inside.end());
     }
     for (std::size_t k = order_.size(); k-- > 0;) {
-      out.push_back("}");
+      if (!joined || k != 1) out.push_back("}");
       if (mixed && k == kept_loops) out.insert(out.end(), after_reduced.begin(), after_reduced.end());
     }
     if (merges) {
@@ -554,6 +560,20 @@ class Emitter {
     }
     if (shared) out.push_back("});");
     out.insert(out.end(), after.begin(), after.end());
+  }
+
+  // Whether the threads share the iterations of two loops of a reduction over a whole tensor, of which the
+  // outer one may have few.
+  bool joins_loops(const NestGroup& group) const {
+    if (order_.size() < 3 || vector_loop(group) < 2) return false;
+    return !has_index(order_extent(0), 0, nest_.extents.size()) &&
+           !has_index(order_extent(1), 0, nest_.extents.size());
+  }
+  void write_joined_loops() {
+    const std::string count = size(order_extent(1));
+    outer_lines_.push_back("for (int64_t part = begin; part < end; ++part) {");
+    outer_lines_.push_back(fmt::format("const int64_t i{} = part / {};", order_[0], count));
+    outer_lines_.push_back(fmt::format("const int64_t i{} = part % {};", order_[1], count));
   }
 
   // The arguments of sin and cos in a group of one loop without side effects, if they cost little: few cheap
@@ -574,8 +594,8 @@ class Emitter {
     const bool shared = nest_.flat;
     const auto open = [&](bool tests) {
       if (shared)
-        out.push_back(
-            team_loop(order_trips(0), total_work_, tests ? std::vector{wide} : std::vector<std::string>()));
+        out.push_back(team_loop(text(order_extent(0)), total_work_,
+                                tests ? std::vector{wide} : std::vector<std::string>()));
       if (shared && tests) out.push_back("int wide = 0;");
       out.push_back(tests ? fmt::format("#pragma omp simd reduction(| : {})", shared ? "wide" : wide)
                           : "#pragma omp simd");
@@ -639,7 +659,7 @@ class Emitter {
 
   // ---- loops whose iterations the threads share
 
-  std::string order_trips(std::size_t k) { return text(nest_.extents[static_cast<std::size_t>(order_[k])]); }
+  Expr order_extent(std::size_t k) const { return nest_.extents[static_cast<std::size_t>(order_[k])]; }
   // Begins a call whose body runs iterations [begin, end). `results`: variables that it changes. The others
   // are captured by value: references to pointers could change within the loop, and its loads would gather.
   std::string team_loop(const std::string& count, Expr work, const std::vector<std::string>& results,
