@@ -25,8 +25,8 @@ struct BranchFacts {
   FailingBranches failing;
   using UnequalResults = std::map<std::pair<int, int>, UnequalResult>;  // by the number and the result
   UnequalResults unequal;
-  // What this lowering has found out. It goes on as if these results had equal sizes, to find the others. The
-  // graph is then wrong, so the lowering starts again.
+  // Unequal results that this lowering has found. It goes on as if their sizes were equal, to find the others.
+  // The graph is then wrong, so the lowering starts again.
   mutable UnequalResults found;
 };
 

@@ -28,6 +28,7 @@ namespace {
 
 constexpr int64_t kPanelRows = 2;      // up to this many, our own kernel streams the packed matrix
 constexpr int64_t kColumnRows = 16;    // the same, if it is asked for parts of the columns
+constexpr int64_t kFewestColumns = 8;  // of a packed matrix
 constexpr int64_t kFewRows = 2;        // up to this many, our own kernel reads unpacked operands
 constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
 constexpr double kParallelByteWork = 8e5;  // the same of bytes
@@ -225,6 +226,7 @@ PackedMatrix GemmLibrary::pack(int64_t k, int64_t n, const float* b, int64_t b_r
   PackedMatrix packed;
   if (k == 0 || n == 0) return packed;
   if (tile_kernels() != nullptr) {
+    if (n < kFewestColumns) return packed;  // the panel would be padding
     packed.impl_ = Owned<PackedMatrix::Impl>(new PackedMatrix::Impl);
     PackedMatrix::Impl& matrix = *packed.impl_;
     matrix.panels = {tile_panel_width(n), tile_panel_width(n) * k};

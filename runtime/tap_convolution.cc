@@ -242,8 +242,14 @@ void pack_tap_weights(const ConvolutionShape& s, const float* b, float* to) {
 bool suits_taps(const ConvolutionShape& s) {
   // A vector has 16 filters. The library's transposed convolutions waste more.
   const int64_t fewest = s.transposed ? 1 : 8;
-  return tile_kernels() != nullptr && s.channels > 0 && s.filters >= fewest &&
-         (s.channels * s.groups == 1 || s.a_channel == 1) && s.out_channel == 1;
+  constexpr double kMostTaps = 4096, kMostPhases = 4096;  // each tap of a phase has addresses of its own
+  double taps = 1, phases = 1;
+  for (size_t d = 0; d < static_cast<size_t>(s.spatial); ++d) {
+    taps *= static_cast<double>(s.taps[d]);
+    if (s.transposed) phases *= static_cast<double>(s.stride[d]);
+  }
+  return tile_kernels() != nullptr && s.channels > 0 && s.filters >= fewest && taps <= kMostTaps &&
+         phases <= kMostPhases && (s.channels * s.groups == 1 || s.a_channel == 1) && s.out_channel == 1;
 }
 
 std::unique_ptr<WindowKernel> tap_convolution(const ConvolutionShape& s, const float* packed, int threads) {
