@@ -25,7 +25,7 @@ struct BranchFacts {
   FailingBranches failing;
   using UnequalResults = std::map<std::pair<int, int>, UnequalResult>;  // by the number and the result
   UnequalResults unequal;
-  // Unequal results that this lowering has found. It goes on as if their sizes were equal, to find the others.
+  // Unequal results that this lowering has found. It goes on as if sizes were equal, to find the others.
   // The graph is then wrong, so the lowering starts again.
   mutable UnequalResults found;
 };
