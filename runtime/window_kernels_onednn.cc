@@ -409,9 +409,15 @@ std::vector<ConvolutionPart> parts_of(const ConvolutionShape& s, int threads) {
 class PartedKernel final : public WindowKernel {
  public:
   explicit PartedKernel(std::string name) : name_(std::move(name)) {}
-  Scratch* new_scratch() {
-    scratches_.push_back(std::make_unique<Scratch>());
-    return scratches_.back().get();
+  // What a thread needs to run a part.
+  struct Own {
+    Scratch scratch;
+    dnnl::stream stream;
+  };
+  Own& add_own(const dnnl::engine& engine) {
+    own_.push_back(std::make_unique<Own>());
+    own_.back()->stream = dnnl::stream(engine);
+    return *own_.back();
   }
   void add(const ConvolutionPart& part, std::unique_ptr<WindowKernel> kernel) {
     epilogue_ = part.shape.epilogue;
@@ -442,7 +448,7 @@ class PartedKernel final : public WindowKernel {
   };
   std::string name_;
   Epilogue epilogue_;
-  std::vector<std::unique_ptr<Scratch>> scratches_;
+  std::vector<std::unique_ptr<Own>> own_;
   std::vector<Part> parts_;
 };
 
@@ -529,11 +535,12 @@ struct WindowLibrary::Impl {
   }
 
   std::unique_ptr<WindowKernel> with_library(const ConvolutionShape& s, const Chosen& c,
-                                             const void* constant_b, Scratch* memory) {
+                                             const void* constant_b, const dnnl::stream& own_stream,
+                                             Scratch* memory) {
     const Desc b = given_weights(s);
     return std::make_unique<Kernel>(c, operands_of(s, s.groups * s.channels, s.groups * s.filters), b,
                                     constant_b != nullptr ? pack(constant_b, b, c.b) : nullptr, s, engine,
-                                    stream, memory);
+                                    own_stream, memory);
   }
 
   // The same, in parts for the threads of a team. Null if it cannot be divided: the library's own threads
@@ -553,7 +560,8 @@ struct WindowLibrary::Impl {
       }
       // Another kernel could round differently, and results must not depend on the number of threads.
       if (!c || c->name != whole.chosen.name) return nullptr;
-      parted->add(part, with_library(part.shape, *c, constant_b, parted->new_scratch()));
+      PartedKernel::Own& own = parted->add_own(engine);
+      parted->add(part, with_library(part.shape, *c, constant_b, own.stream, &own.scratch));
     }
     return parted;
   }
@@ -604,7 +612,7 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const v
     return slot.get();
   }
   if (team_threads() > 1) slot = im.in_parts(shape, *routed, constant_b, team_threads());
-  if (!slot) slot = im.with_library(shape, routed->chosen, constant_b, &im.scratch);
+  if (!slot) slot = im.with_library(shape, routed->chosen, constant_b, im.stream, &im.scratch);
   return slot.get();
 }
 
