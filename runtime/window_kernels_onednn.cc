@@ -409,7 +409,7 @@ std::vector<ConvolutionPart> parts_of(const ConvolutionShape& s, int threads) {
 class PartedKernel final : public WindowKernel {
  public:
   explicit PartedKernel(std::string name) : name_(std::move(name)) {}
-  // What a thread needs to run a part.
+  // The memory and the stream of a part: several threads may run parts at once.
   struct Own {
     Scratch scratch;
     dnnl::stream stream;
