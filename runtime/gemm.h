@@ -4,8 +4,8 @@
 //
 // over strided operands. `prepare` chooses one kernel per actual shape:
 //
-//   oneDNN matmul   constant b, packed once into the library's own layout
-//   tiles           the same with AVX-512 (tile_kernels.h)
+//   tiles           constant b, packed once in panels of our own, with AVX-512 (tile_kernels.h)
+//   oneDNN matmul   the same without AVX-512, in the library's own layout
 //   matrix-vector   few rows: our own kernels, which stream b (or its packed form) once; no set-up per shape
 //   oneDNN sgemm    other f32 operands with a unit stride in each matrix, one call per batch matrix
 //   byte tiles      8-bit integers with sums in int32 (integer_gemm.h): constant b packed once, any other

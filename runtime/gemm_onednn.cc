@@ -1,4 +1,5 @@
 // Matrix products by oneDNN.
+#include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <stdexcept>

@@ -6,17 +6,15 @@
 #include <utility>
 
 #include "runtime/team.h"
+#include "runtime/window_parts.h"
 
 namespace braid::rt {
 namespace {
 
 using Numbers = TapPhase::Numbers;
 
-constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
 // Rows whose addresses are found together.
 constexpr int64_t kRows = 96;
-
-int64_t in_blocks(int64_t count, int64_t block) { return (count + block - 1) / block; }
 
 // The same shape with three spatial dimensions, of which the first ones may have one element.
 ConvolutionShape in_three_dimensions(const ConvolutionShape& shape) {
@@ -34,20 +32,11 @@ ConvolutionShape in_three_dimensions(const ConvolutionShape& shape) {
 
 // The distance of rows of the result if it is the same for all of a phase, those of a batch included.
 std::optional<int64_t> row_distance(const ConvolutionShape& s, const TapPhase& phase) {
-  std::optional<int64_t> distance;
-  int64_t rows = 1;
-  const auto add = [&](int64_t count, int64_t stride) {
-    if (count == 1) return true;
-    if (!distance) distance = stride;
-    const bool fits = stride == *distance * rows;
-    rows *= count;
-    return fits;
-  };
+  EqualDistance distance;
   for (size_t d = kMaxSpatial; d-- > 0;) {
-    if (!add(phase.count[d], phase.out_step[d] * s.out_spatial[d])) return std::nullopt;
+    if (!distance.add(phase.count[d], phase.out_step[d] * s.out_spatial[d])) return std::nullopt;
   }
-  if (!add(s.batch, s.out_batch)) return std::nullopt;
-  return distance.value_or(0);
+  return distance.add(s.batch, s.out_batch) ? std::optional(distance.get()) : std::nullopt;
 }
 
 class TapConvolution final : public WindowKernel {
@@ -64,17 +53,14 @@ class TapConvolution final : public WindowKernel {
       phases_.push_back({std::move(phase), distance});
     }
     work *= static_cast<double>(s_.channels * s_.filters * s_.groups);
-    threads_ = work < kParallelWork ? 1 : threads;
+    threads_ = useful_threads(work, threads);
     for (const Phase& phase : phases_)
       addresses_each_ = std::max(addresses_each_, phase.taps.taps.size() * static_cast<size_t>(kRows));
     addresses_.resize(addresses_each_ * static_cast<size_t>(threads_));
   }
 
   void run(const WindowArgs& args) const override {
-    GemmArgs operands;
-    operands.a = args.a;
-    operands.c = args.out;
-    std::copy(std::begin(args.vectors), std::end(args.vectors), std::begin(operands.vectors));
+    const GemmArgs operands = product_args(args);
     const int64_t panels = in_blocks(s_.filters, panels_.width) * s_.groups;
     const float* weights = packed_;
     for (const Phase& phase : phases_) {

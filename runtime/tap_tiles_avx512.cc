@@ -45,25 +45,7 @@ struct Operands {
 template <int kRows, int kVectors>
 void tile(const Operands& o) {
   __m512 sums[kRows][kVectors];
-  if (o.before == nullptr) {
-    __m512 bias[kVectors];
-    load_biases(*o.args, o.biases, o.column, o.columns, bias);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = bias[v];
-    }
-  } else {
-    const int64_t tail = o.columns % kLanes;
-    const auto mask = static_cast<__mmask16>(tail == 0 ? 0xffffu : (1u << tail) - 1);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const float* const from = o.before + r * o.before_row;
-#pragma GCC unroll 4
-      for (int v = 0; v + 1 < kVectors; ++v) sums[r][v] = _mm512_loadu_ps(from + v * kLanes);
-      sums[r][kVectors - 1] = _mm512_maskz_loadu_ps(mask, from + (kVectors - 1) * kLanes);
-    }
-  }
+  begin_sums(*o.args, o.biases, o.column, o.columns, o.before, o.before_row, sums);
   const float* const* rows = o.a;
   const float* of_tap = o.b;
   for (int64_t t = 0; t < o.taps; ++t, rows += o.tap_row, of_tap += o.b_tap) {

@@ -1,6 +1,6 @@
-// Our own kernels for products with packed weights and for depthwise convolutions of channels-last images,
-// f32, with 512-bit vectors. They compute a tile of the result in registers and apply the epilogue while it
-// lies in the first-level cache.
+// Our own kernels for products with packed weights and for convolutions of channels-last images: depthwise
+// ones, those of tap_convolution.h and of winograd.h; f32, with 512-bit vectors. They compute a tile of the
+// result in registers and apply the epilogue while it lies in the first-level cache.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // Convolutions and pools of generated CPU programs, f32, in any dense layout; ir::Convolution and ir::Pooling
-// (ir/graph.h) define their meaning. Pools have kernels of our own (pool.h). oneDNN computes convolutions;
-// plain loops do where it has no kernel and in a build without it. Constant weights are packed once per
-// layout. Convolutions of halves with constant weights
-// use oneDNN where the processor multiplies halves, and f32 kernels otherwise (half_windows.h). Convolutions
-// of 8-bit integers with constant weights, which are not transposed, have kernels of our own
-// (integer_windows.h).
+// (ir/graph.h) define their meaning. Pools have kernels of our own (pool.h). Convolutions with constant
+// weights have such kernels on processors with 512-bit vectors (window_kernels_own.h). oneDNN computes the
+// others; plain loops do where it has no kernel, and in a build without it. Constant weights are packed once
+// per layout. Convolutions of halves with constant weights use oneDNN where the processor multiplies halves,
+// and f32 kernels otherwise (half_windows.h). Convolutions of 8-bit integers with constant weights, which are
+// not transposed, have kernels of our own (integer_windows.h).
 #pragma once
 
 #include <array>

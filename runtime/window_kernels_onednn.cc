@@ -20,6 +20,7 @@
 #include "runtime/team.h"
 #include "runtime/window_kernels.h"
 #include "runtime/window_kernels_own.h"
+#include "runtime/window_parts.h"
 
 namespace braid::rt {
 namespace {
@@ -377,7 +378,7 @@ std::vector<ConvolutionPart> parts_of(const ConvolutionShape& s, int threads) {
   constexpr int64_t kFewestRows = 4;  // parts begin where tiles of Winograd's algorithm do
   double work = static_cast<double>(s.batch * s.groups * s.channels * s.filters);
   for (int d = 0; d < s.spatial; ++d) work *= static_cast<double>(s.out[d] * s.taps[d]);
-  if (work < kParallelWork) return {{s}};
+  if (useful_threads(work, threads) == 1) return {{s}};
   std::vector<ConvolutionPart> parts;
   const bool by_image = s.batch >= threads || s.spatial == 0;
   const int64_t grain = by_image ? 1 : kFewestRows,

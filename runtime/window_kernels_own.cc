@@ -8,38 +8,25 @@
 #include "runtime/tap_convolution.h"
 #include "runtime/team.h"
 #include "runtime/tile_kernels.h"
+#include "runtime/window_parts.h"
 #include "runtime/winograd.h"
 
 namespace braid::rt {
 namespace {
 
 constexpr int64_t kVector = 16;
-constexpr int64_t kStreamedRows = 2;   // up to this many rows, several panels are read at once
-constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
-
-int64_t in_blocks(int64_t count, int64_t block) { return (count + block - 1) / block; }
-
-int useful_threads(double work, int threads) { return work < kParallelWork ? 1 : threads; }
+constexpr int64_t kStreamedRows = 2;  // up to this many rows, several panels are read at once
 
 // ---- one tap
 
 // The distance of adjacent pixels if all pixels of the batch are equally far apart.
 std::optional<int64_t> pixel_distance(const WindowShape& s, const std::array<int64_t, kMaxSpatial>& sizes,
                                       const std::array<int64_t, kMaxSpatial>& strides, int64_t batch_stride) {
-  std::optional<int64_t> distance;
-  int64_t pixels = 1;
-  const auto add = [&](int64_t size, int64_t stride) {
-    if (size == 1) return true;
-    if (!distance) distance = stride;
-    const bool fits = stride == *distance * pixels;
-    pixels *= size;
-    return fits;
-  };
+  EqualDistance distance;
   for (int d = s.spatial; d-- > 0;) {
-    if (!add(sizes[d], strides[d])) return std::nullopt;
+    if (!distance.add(sizes[d], strides[d])) return std::nullopt;
   }
-  if (!add(s.batch, batch_stride)) return std::nullopt;
-  return distance ? distance : 0;
+  return distance.add(s.batch, batch_stride) ? std::optional(distance.get()) : std::nullopt;
 }
 
 // The product of pixels and weights that the convolution is.
@@ -75,10 +62,7 @@ class Pointwise final : public WindowKernel {
         panels_(panels),
         threads_(useful_threads(static_cast<double>(shape.m) * shape.n * shape.k, threads)) {}
   void run(const WindowArgs& args) const override {
-    GemmArgs operands;
-    operands.a = args.a;
-    operands.c = args.out;
-    std::copy(std::begin(args.vectors), std::end(args.vectors), std::begin(operands.vectors));
+    const GemmArgs operands = product_args(args);
     const int64_t panels = in_blocks(shape_.n, panels_.width);
     if (shape_.m <= kStreamedRows) {
       parallel_for(
@@ -149,10 +133,7 @@ class Depthwise final : public WindowKernel {
     threads_ = useful_threads(sums * shape.taps[0] * shape.taps[1], threads);
   }
   void run(const WindowArgs& args) const override {
-    GemmArgs operands;
-    operands.a = args.a;
-    operands.c = args.out;
-    std::copy(std::begin(args.vectors), std::end(args.vectors), std::begin(operands.vectors));
+    const GemmArgs operands = product_args(args);
     split_tiles(threads_, rows_, in_blocks(shape_.channels, kVector),
                 [&](const TilePart& part) { tile_kernels()->depthwise(shape_, operands, weights_, part); });
   }

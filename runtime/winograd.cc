@@ -8,15 +8,13 @@
 #include "runtime/kernel_variables.h"
 #include "runtime/team.h"
 #include "runtime/tile_kernels.h"
+#include "runtime/window_parts.h"
 
 namespace braid::rt {
 namespace {
 
 constexpr int64_t kElements = 16;              // of a tile
 constexpr int64_t kCachedWeights = 256 * 256;  // channels times filters whose weights stay in some cache
-constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
-
-int64_t in_blocks(int64_t count, int64_t block) { return (count + block - 1) / block; }
 
 class Winograd final : public WindowKernel {
  public:
@@ -36,7 +34,7 @@ class Winograd final : public WindowKernel {
     product_.a_col = product_.c_col = 1;
     const double work =
         static_cast<double>(tiles_ * kElements) * static_cast<double>(s_.channels * s_.filters);
-    threads_ = work < kParallelWork ? 1 : threads;
+    threads_ = useful_threads(work, threads);
     // Tiles of a block: their transformed elements and their products stay in the second-level cache, unless
     // the weights, which every block reads, do not.
     constexpr int64_t kBytes = 192 * 1024, kFewest = 24, kMost = 96;
@@ -49,10 +47,7 @@ class Winograd final : public WindowKernel {
   }
 
   void run(const WindowArgs& args) const override {
-    GemmArgs operands;
-    operands.a = args.a;
-    operands.c = args.out;
-    std::copy(std::begin(args.vectors), std::end(args.vectors), std::begin(operands.vectors));
+    const GemmArgs operands = product_args(args);
     parallel_for(
         tiles_, threads_ > 1,
         [&](int64_t begin, int64_t end, int thread) {

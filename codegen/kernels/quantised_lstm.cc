@@ -39,7 +39,7 @@ float quantise_states(const QuantisedLstm& l) {
     most = l.h[k] > most ? l.h[k] : most;
   }
   const float scale = (least == most ? 1.0f : most - least) / 255.0f;
-  const auto clipped = [](float v) { return v < 0.0f ? 0.0f : v > 255.0f ? 255.0f : v; };
+  const auto clipped = [](float v) { return v > 0.0f ? (v < 255.0f ? v : 255.0f) : 0.0f; };  // 0 for NaN
   const float zero = clipped(std::nearbyint(0.0f - least / scale));
   for (std::int64_t k = 0; k < count; ++k)
     l.codes[k] = static_cast<std::int32_t>(clipped(std::nearbyint(l.h[k] / scale) + zero) - zero);

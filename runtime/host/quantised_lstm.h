@@ -45,7 +45,8 @@ struct QuantisedLstm {
     const float scale = (least == most ? 1.0f : most - least) / 255.0f;
     return {scale, clipped(__builtin_rintf(0.0f - least / scale))};
   }
-  static float clipped(float v) { return v < 0.0f ? 0.0f : v > 255.0f ? 255.0f : v; }
+  // 0 for NaN.
+  static float clipped(float v) { return v > 0.0f ? (v < 255.0f ? v : 255.0f) : 0.0f; }
 
   // Quantises units [begin, end).
   void quantise(const StateScale& state, int64_t begin, int64_t end) const {

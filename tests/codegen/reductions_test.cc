@@ -137,6 +137,28 @@ TEST(CppWholeReductions, OnSeveralThreads) {
   }
 }
 
+// Threads share the iterations of the two outer loops, of which the first one may have one.
+TEST(CppWholeReductions, OverTwoOpenLoops) {
+  Compiled compiled;
+  for (const char* kind : {"max", "sum"}) {
+    compiled.add(kind, fmt::format("graph main dim n in [1, 9] dim m in [2, 400] input %x: i32[n, m - 1, 64] "
+                                   "input %b: i32[64, m] %y: i32[] = reduction {} [] over [n, m - 1, 64] {{ "
+                                   "%0 = load %x[64*m*i0 - 64*i0 + 64*i1 + i2] %1 = load %b[m*i2 + i1] "
+                                   "%2 = mul %0, %1 store %2 }} output %y",
+                                   kind));
+  }
+  compiled.build();
+  EXPECT_NE(compiled.emitted("sum").source.find("part % (dim_m - 1)"), std::string::npos);
+  for (const int threads : {1, 3}) {
+    const ComputeThreads threads_of_case(threads);
+    for (const char* kind : {"max", "sum"}) {
+      for (const int n : {1, 4}) {
+        for (const int m : {2, 400}) compiled.expect_like_interpreter(kind, {{"n", n}, {"m", m}}, 0, 7);
+      }
+    }
+  }
+}
+
 // One loop that stores its elements and adds them up. Sums of floats are not cut: their bits would depend on
 // where.
 TEST(CppWholeReductions, OfAFusedLoopAreSharedIfTheyAreExact) {

@@ -316,7 +316,26 @@ constexpr const char* kEndedByItsCondition = R"(g (float[1] x, float limit) => (
   y, all = Loop ("", one, x) <body = b (int64 i, bool go, float[1] s) => (bool next, float[1] t, float[1] u) {
     t = Add (s, s) largest = ReduceMax <keepdims = 0> (t) next = Less (largest, limit) u = Identity (t) }> })";
 
-// The condition ends the loop; its results join as many elements as there were iterations.
+// The condition ends the loop; its results join as many elements as there were iterations. The sizes of the
+// first results decide those of the second, and which of them fit what follows: with those of one branch
+// alone, the sum would have no program.
+TEST(MeasuredSizes, BranchesOfDifferentSizesOneAfterAnother) {
+  const MeasuredModel model(R"(g (bool c, bool d, float[4] x, float[8] w) => (float[a] z) {
+    y = If (c) <then_branch = t () => (float[4] p) { p = Identity (x) },
+                else_branch = e () => (float[8] q) { q = Concat <axis = 0> (x, x) }>
+    s = Add (y, w)
+    z = If (d) <then_branch = u () => (float[b] r) { r = Identity (s) },
+                else_branch = v () => (float[e] k) { k = Concat <axis = 0> (s, y) }> })");
+  const auto condition = [](std::uint8_t value) {
+    return ir::make_tensor(ir::DType::boolean, {}, std::vector<std::uint8_t>{value});
+  };
+  const ir::Tensor x = floats({4}, {1, 2, 3, 4}), w = floats({8}, {0, 0, 0, 0, 1, 1, 1, 1});
+  EXPECT_THAT(model({condition(0), condition(1), x, w})[0].values<float>(),
+              ElementsAre(1, 2, 3, 4, 2, 3, 4, 5));
+  EXPECT_THAT(model({condition(0), condition(0), x, w})[0].sizes, ElementsAre(16));
+  EXPECT_EQ(error_of([&] { model({condition(1), condition(1), x, w}); }).code(), errors::kGuardViolated);
+}
+
 TEST(MeasuredSizes, LoopsThatTheirConditionEnds) {
   const MeasuredModel model(kEndedByItsCondition, {.capacities = {{"all", 4}}});
   EXPECT_THAT(model({floats({1}, {1}), floats({}, {8})})[1].values<float>(), ElementsAre(2, 4, 8));

@@ -22,12 +22,6 @@
 namespace braid::rt {
 namespace {
 
-std::vector<float> values(Random& random, int64_t count) {
-  std::vector<float> out(static_cast<size_t>(count));
-  for (float& x : out) x = std::uniform_real_distribution<float>(-1, 1)(random);
-  return out;
-}
-
 // Channels-last, as a slice of wider rows if `slack` is not 0, or channels-first.
 void lay_out(bool channels_last, int64_t channels, int64_t slack,
              const std::array<int64_t, kMaxSpatial>& sizes, int64_t& batch, int64_t& channel,
@@ -96,6 +90,13 @@ ConvolutionShape random_pointwise(Random& random) {
   return s;
 }
 
+// Draws the size of the result along a dimension, with padding at the end that makes a window fit.
+void draw_out(Random& random, ConvolutionShape& s, int d) {
+  const int64_t extent = (s.taps[d] - 1) * s.dilation[d] + 1;
+  const int64_t after = std::max(extent - s.in[d] - s.pad[d], between(random, 0, extent));
+  s.out[d] = (s.in[d] + s.pad[d] + after - extent) / s.stride[d] + 1;
+}
+
 // Depthwise, or with some channels and filters per group, with pads up to the extent of the taps.
 ConvolutionShape random_groups(Random& random, bool depthwise) {
   ConvolutionShape s;
@@ -111,8 +112,7 @@ ConvolutionShape random_groups(Random& random, bool depthwise) {
     const int64_t extent = (s.taps[d] - 1) * s.dilation[d] + 1;
     s.in[d] = between(random, 1, 24);
     s.pad[d] = between(random, 0, extent);
-    const int64_t after = std::max(extent - s.in[d] - s.pad[d], between(random, 0, extent));
-    s.out[d] = (s.in[d] + s.pad[d] + after - extent) / s.stride[d] + 1;
+    draw_out(random, s, d);
   }
   const int64_t slack = random() % 3 == 0 ? between(random, 1, 40) : 0;
   lay_out(true, s.groups * s.channels, random() % 3 == 0 ? between(random, 1, 9) : 0, s.in, s.a_batch,
@@ -131,8 +131,7 @@ ConvolutionShape random_series(Random& random) {
   s.pad[1] = 0;
   const int64_t extent = (s.taps[0] - 1) * s.dilation[0] + 1;
   s.pad[0] = between(random, 0, extent);
-  const int64_t after = std::max(extent - s.in[0] - s.pad[0], between(random, 0, extent));
-  s.out[0] = (s.in[0] + s.pad[0] + after - extent) / s.stride[0] + 1;
+  draw_out(random, s, 0);
   lay_out(random() % 2 == 0, s.groups, 0, s.in, s.a_batch, s.a_channel, s.a_spatial);
   if (random() % 4 == 0) s.a_batch += between(random, 1, 30);
   lay_out(random() % 4 != 0, s.groups, 0, s.out, s.out_batch, s.out_channel, s.out_spatial);
@@ -167,8 +166,7 @@ ConvolutionShape random_taps(Random& random) {
       s.pad[d] = between(random, 0, (full - 1) / 2);
       s.out[d] = full - s.pad[d] - between(random, 0, (full - 1) / 2) + between(random, 0, 2);
     } else {
-      const int64_t after = std::max(extent - s.in[d] - s.pad[d], between(random, 0, extent));
-      s.out[d] = (s.in[d] + s.pad[d] + after - extent) / s.stride[d] + 1;
+      draw_out(random, s, d);
     }
   }
   const int64_t slack = random() % 3 == 0 ? between(random, 1, 40) : 0;
@@ -303,12 +301,12 @@ double difference(const ConvolutionShape& s, Random& random, std::string* name) 
       for (int64_t x = 0; x < s.in[1]; ++x) {
         for (int64_t c = 0; c < s.groups * s.channels; ++c)
           a[static_cast<size_t>(n * s.a_batch + y * s.a_spatial[0] + x * s.a_spatial[1] + c * s.a_channel)] =
-              values(random, 1)[0];
+              random_floats(random, 1)[0];
       }
     }
   }
-  const std::vector<float> b = values(random, s.groups * s.b_group),
-                           matrix = values(random, s.batch * s.out_batch);
+  const std::vector<float> b = random_floats(random, s.groups * s.b_group),
+                           matrix = random_floats(random, s.batch * s.out_batch);
   const Guarded image(random, a), added(random, matrix);
   std::vector<float> vectors[kMaxPostOps];
   std::vector<std::unique_ptr<Guarded>> operands;
@@ -318,7 +316,7 @@ double difference(const ConvolutionShape& s, Random& random, std::string* name) 
   args.b = b.data();
   args.out = out.data();
   for (int p = 0; p < kMaxPostOps; ++p) {
-    vectors[p] = values(random, filters);
+    vectors[p] = random_floats(random, filters);
     operands.push_back(std::make_unique<Guarded>(random, vectors[p]));
     args.vectors[p] = s.epilogue.ops[p] == PostOp::add_matrix ? added.get() : operands.back()->get();
   }
@@ -427,10 +425,10 @@ TEST(ConvolutionKernels, HaveTheSameBitsForEveryNumberOfThreads) {
     ConvolutionShape s = kShapes[static_cast<size_t>(k) % std::size(kShapes)](random);
     s.epilogue = random_epilogue(random);
     s.in[2] = s.out[2] = s.taps[2] = 0;  // unused, as generated programs leave it
-    const std::vector<float> a = values(random, s.batch * s.a_batch),
-                             b = values(random, s.groups * s.b_group),
-                             matrix = values(random, s.batch * s.out_batch),
-                             vector = values(random, s.groups * s.filters);
+    const std::vector<float> a = random_floats(random, s.batch * s.a_batch),
+                             b = random_floats(random, s.groups * s.b_group),
+                             matrix = random_floats(random, s.batch * s.out_batch),
+                             vector = random_floats(random, s.groups * s.filters);
     std::vector<float> first;
     for (const int threads : {1, 2, 3, 5}) {
       const test::ComputeThreads scope(threads);

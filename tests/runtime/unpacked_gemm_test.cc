@@ -16,12 +16,6 @@
 namespace braid::rt {
 namespace {
 
-std::vector<float> values(Random& random, int64_t count) {
-  std::vector<float> out(static_cast<size_t>(count));
-  for (float& x : out) x = std::uniform_real_distribution<float>(-1, 1)(random);
-  return out;
-}
-
 // Rows or columns are adjacent, or a slice of longer ones.
 void lay_out(Random& random, int64_t rows, int64_t columns, int64_t& row, int64_t& column) {
   const int64_t slack = random() % 4 == 0 ? between(random, 1, 9) : 0;
@@ -43,8 +37,9 @@ TEST(UnpackedGemm, AgreesWithSumsInDoubleAndHasTheSameBitsForEveryNumberOfThread
     lay_out(random, s.k, s.n, s.b_row, s.b_col);
     lay_out(random, s.m, s.n, s.c_row, s.c_col);
     if (s.c_col == 1 && random() % 2 == 0) s.epilogue.ops[0] = PostOp::add_vector;
-    const std::vector<float> a = values(random, s.m * s.a_row + s.k * s.a_col),
-                             b = values(random, s.k * s.b_row + s.n * s.b_col), bias = values(random, s.n);
+    const std::vector<float> a = random_floats(random, s.m * s.a_row + s.k * s.a_col),
+                             b = random_floats(random, s.k * s.b_row + s.n * s.b_col),
+                             bias = random_floats(random, s.n);
     std::vector<float> first;
     for (const int threads : {1, 2, 3, 5}) {
       const test::ComputeThreads scope(threads);
