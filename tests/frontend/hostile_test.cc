@@ -254,6 +254,18 @@ TEST(ShapesThatMayNotFit, WouldGiveAnotherRankOrNoResult) {
   EXPECT_EQ(guards_of(pad, 3), std::vector<std::string>{});
 }
 
+// Strides of rows of h - 2 elements are not negative where a guard says so: nothing is copied between the
+// two.
+TEST(ShapesThatMayNotFit, NeedNoCopyWhereAGuardHolds) {
+  const ir::Schedule schedule = import_text(R"(g (float[1,2,h,5] x) => (float[1,4,a,b] y)
+    <float[4,2,3,1] v = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}, float[4,4,1,1] w = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}> {
+    t = Conv (x, v) y = Conv (t, w) })",
+                                            {.dims = {{"h", {1, 9}}}});
+  const auto loops = std::ranges::count_if(
+      schedule.graph.ops, [](const ir::Operation& op) { return op.as<ir::Loops>() != nullptr; });
+  EXPECT_EQ(loops, 1);  // the rows of the output
+}
+
 // Bounds of a clip look like sizes: what leaves 64 bits as a size wraps around as an integer.
 TEST(IntegersThatAreNoSizes, WrapAround) {
   const ir::Schedule schedule = import_text(

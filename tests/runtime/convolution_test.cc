@@ -409,6 +409,10 @@ ConvolutionShape random_stem(Random& random) {
   s.groups = 1;
   s.channels = between(random, 1, 4);
   s.filters = between(random, 8, 64);
+  for (int d = 0; d < 2; ++d) {
+    s.in[d] = between(random, 24, 60);
+    draw_out(random, s, d);
+  }
   lay_out(false, s.channels, 0, s.in, s.a_batch, s.a_channel, s.a_spatial);
   lay_out(true, s.filters, 0, s.out, s.out_batch, s.out_channel, s.out_spatial);
   lay_out_weights(random, s);
@@ -424,6 +428,7 @@ TEST(ConvolutionKernels, HaveTheSameBitsForEveryNumberOfThreads) {
     Random random(static_cast<unsigned>(seed));
     ConvolutionShape s = kShapes[static_cast<size_t>(k) % std::size(kShapes)](random);
     s.epilogue = random_epilogue(random);
+    if (random() % 2 == 0) s.epilogue.ops = {PostOp::add_vector, PostOp::add_matrix};
     s.in[2] = s.out[2] = s.taps[2] = 0;  // unused, as generated programs leave it
     const std::vector<float> a = random_floats(random, s.batch * s.a_batch),
                              b = random_floats(random, s.groups * s.b_group),
@@ -445,6 +450,37 @@ TEST(ConvolutionKernels, HaveTheSameBitsForEveryNumberOfThreads) {
       if (first.empty()) first = out;
       ASSERT_EQ(std::memcmp(out.data(), first.data(), out.size() * sizeof(float)), 0)
           << "BRAID_TEST_SEED=" << seed << ": " << kernel->name() << ", " << threads << " threads";
+    }
+  }
+}
+
+// One library computes images of several sizes with the same weights, which each of its kernels packs for
+// itself.
+TEST(ConvolutionKernels, OfOneLibraryShareWeightsOnlyInOneLayout) {
+  Random random(1);
+  ConvolutionShape s;
+  s.spatial = 2;
+  s.batch = 1;
+  s.channels = s.filters = 20;
+  s.taps = {3, 3};
+  lay_out_weights(random, s);
+  const std::vector<float> b = random_floats(random, s.b_group);
+  WindowLibrary library;
+  for (const int64_t size : {20, 5, 20, 6}) {
+    s.in = s.out = {size, size};
+    s.pad = {1, 1};
+    lay_out(true, s.channels, 0, s.in, s.a_batch, s.a_channel, s.a_spatial);
+    lay_out(true, s.filters, 0, s.out, s.out_batch, s.out_channel, s.out_spatial);
+    const std::vector<float> a = random_floats(random, s.a_batch);
+    std::vector<float> out(static_cast<size_t>(s.out_batch));
+    WindowArgs args;
+    args.a = a.data();
+    args.b = b.data();
+    args.out = out.data();
+    library.kernel(s, b.data())->run(args);
+    for (int64_t f = 0; f < s.filters; ++f) {
+      for (int64_t y = 0; y < size; ++y)
+        ASSERT_NEAR(out[static_cast<size_t>(f + y * s.out_spatial[0])], sum_at(s, a, b, 0, f, y, 0), 1e-4);
     }
   }
 }
