@@ -419,6 +419,17 @@ ConvolutionShape random_stem(Random& random) {
   return s;
 }
 
+// Fewer filters than our kernels take.
+ConvolutionShape random_few_filters(Random& random) {
+  ConvolutionShape s = random_stem(random);
+  s.channels = between(random, 16, 40);
+  s.filters = between(random, 1, 7);
+  lay_out(true, s.channels, 0, s.in, s.a_batch, s.a_channel, s.a_spatial);
+  lay_out(true, s.filters, 0, s.out, s.out_batch, s.out_channel, s.out_spatial);
+  lay_out_weights(random, s);
+  return s;
+}
+
 TEST(ConvolutionKernels, HaveTheSameBitsForEveryNumberOfThreads) {
   ConvolutionShape (*const kShapes[])(Random&) = {random_stem, random_taps, random_pointwise,
                                                   [](Random& random) { return random_shape(random, true); },
