@@ -9,7 +9,6 @@
 
 #include "ir/parallel.h"
 #include "ir/shared_pool.h"
-#include "split/machine_costs.h"
 #include "split/plan_space.h"
 
 namespace braid::split {
@@ -73,8 +72,9 @@ void price_alternatives(const SplitSpace& space, const Graph& graph, const Split
 void price_alternatives(const Graph& graph, const Mesh& mesh,
                         const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options,
                         FoundPlan& plan) {
-  PlanSpace plans(graph, mesh, costs, options);
-  plans.make_problem(options, true);
+  const PlannedProgram program{&graph, costs, options};
+  PlanSpace plans(program, mesh);
+  plans.make_problem(true);
   if (!plans.problem) {
     for (PlanConversion& line : plan.conversions)
       line.unpriced = "its axes are too many choices together, and were chosen one after another";
@@ -84,7 +84,7 @@ void price_alternatives(const Graph& graph, const Mesh& mesh,
   solution.status = plan.proved ? Status::kOptimal : Status::kFeasible;
   solution.choice = plan.choice;
   solution.cost = plan.predicted.ps;
-  const SplitChoice choice = plans.space.described(split_costs(costs), {std::move(solution)});
+  const SplitChoice choice = plans.space.described(plans.costs(), {std::move(solution)});
   const ir::SharedPool shared(sizes_of_all(graph));
   price_alternatives(plans.space, graph, choice, *plans.problem, plans.restrict, plan);
 }

@@ -62,7 +62,7 @@ struct FoundPlan {
   std::vector<PlanReplicated> replicated;
   // For a plan that was found with those of other programs (together.h): their plans. Then `predicted` and
   // the bounds are sums over all programs. `own` is the time of this program, and `alone` that of the
-  // cheapest plan it would have without the others.
+  // cheapest plan it would have without the others, if there are others.
   std::vector<FoundPlan> with;
   analysis::Time own, alone;
 

@@ -1,4 +1,4 @@
-// Parts that the search for one program (candidates.h) and the search for several share.
+// Facts of plans that were found (candidates.h).
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,6 @@
 #include "split/split_space.h"
 
 namespace braid::split {
-
-// An assumption about how much communication will be hidden. Each has a cheapest plan.
-struct Variant {
-  const char* name;
-  int communication;  // SplitCostOptions
-};
-// In the order in which their plans are listed.
-inline constexpr Variant kVariants[] = {{"cheapest", 1000},
-                                        {"fewer collectives", 2000},
-                                        {"communication half hidden", 500},
-                                        {"communication hidden", 100}};
-inline constexpr const Variant &kCheapest = kVariants[0], &kFewer = kVariants[1], &kHalfHidden = kVariants[2],
-                               &kHidden = kVariants[3];
 
 // Fills in the facts about a choice that reports show: layers, conversions, replicated operators.
 void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs, FoundPlan& details);

@@ -4,26 +4,28 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "split/fixed_lines.h"
 #include "split/found_plan.h"
-#include "split/machine_costs.h"
 
 namespace braid::split {
 
-PlanSpace::PlanSpace(const Graph& own, const Mesh& mesh,
-                     const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options)
-    : graph(own),
+PlanSpace::PlanSpace(const PlannedProgram& planned, const Mesh& mesh, std::shared_ptr<const KnownWork> known)
+    : program(planned),
+      options(planned.options),
+      graph(*planned.graph),
+      work(std::move(known)),
       fixed(options.annotated ? options.annotated->lines(graph, mesh) : FixedLines{}),
       space(graph, mesh,
             with_lines(graph, fixed.plan, fixed.blocks, options.caches ? Caches::in_parts : Caches::whole)),
-      points(costs, options) {
+      points(program.costs, options) {
   require_kept(graph, space);
 }
 
-void PlanSpace::make_problem(const SearchOptions& options, bool wanted) {
+void PlanSpace::make_problem(bool wanted) {
   const bool limited =
       options.memory && std::any_of(points.all().begin(), points.all().end(), [&](const PricePoint& p) {
         return bytes_of_all(graph, split_costs(p.costs)) > *options.memory;
@@ -46,9 +48,9 @@ void PlanSpace::make_problem(const SearchOptions& options, bool wanted) {
       rows.emplace_back(graph, space, split_costs(point.costs).size);
   }
   if (problem && (kept || !rows.empty())) {
-    restrict = [this, limit = options.memory](Problem& restricted) {
+    restrict = [this](Problem& restricted) {
       if (kept) kept->restrict(restricted);
-      for (const MemoryRows& own : rows) own.limit(restricted, *limit);
+      for (const MemoryRows& own : rows) own.limit(restricted, *options.memory);
     };
   }
 }

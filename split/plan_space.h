@@ -1,4 +1,4 @@
-// The space that a search for candidates (candidates.h) explores.
+// The space of one program's plans that a search (plan_search.h) explores.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include "split/candidates.h"
 #include "split/fixed_lines.h"
 #include "split/kept_lines.h"
+#include "split/machine_costs.h"
 #include "split/memory_rows.h"
 #include "split/price_points.h"
 #include "split/split_space.h"
@@ -19,25 +20,31 @@ namespace braid::split {
 
 using Restrict = std::function<void(Problem&)>;
 
-// All plans on a mesh, and what options allow of them.
+// All plans of a program on a mesh, and what its options allow of them.
 struct PlanSpace {
-  // `graph` must outlive this. Throws UserError BR0482 for annotations that contradict.
-  PlanSpace(const Graph& graph, const Mesh& mesh, const std::shared_ptr<const analysis::CostModel>& costs,
-            const SearchOptions& options);
+  // The program must outlive this. `known` is the work of its nodes; null: not computed before. Throws
+  // UserError BR0482 for annotations that contradict.
+  PlanSpace(const PlannedProgram& planned, const Mesh& mesh,
+            std::shared_ptr<const KnownWork> known = nullptr);
   PlanSpace(const PlanSpace&) = delete;
 
   // Makes `problem` if the space is not large and one of these holds: the mesh has one axis, a limit of
   // memory could bind, lines are kept, there are several price points, or `wanted`. Makes kept, rows and
   // restrict, too. Throws UserErrors: BR0482 for lines that are kept; kSplitRequest for these in a large
   // space.
-  void make_problem(const SearchOptions& options, bool wanted);
+  void make_problem(bool wanted);
+  // The costs at the first point.
+  SplitCosts costs(const SplitCostOptions& own = {}) const { return split_costs(program.costs, own, work); }
   // The problem without limits of memory.
   Problem allowed() const;
   // Completes a choice of the space's variables to one of the restricted problem; empty if that is not
   // allowed.
   Assignment completed(const Assignment& choice) const;
 
+  const PlannedProgram& program;
+  const SearchOptions& options;
   const Graph& graph;
+  std::shared_ptr<const KnownWork> work;
   FixedLines fixed;
   SplitSpace space;
   PricePoints points;

@@ -7,14 +7,13 @@
 
 namespace braid::split {
 
-StepBounds::StepBounds(const PlanSpace& plans, const SearchOptions& options, std::size_t cells,
-                       const KnownBounds& known)
+StepBounds::StepBounds(const PlanSpace& plans, std::size_t cells, const KnownBounds& known)
     : plans_(plans),
       known_(known),
       closer_(cells < SplitSpace::kMostRelaxed && plans.space.leaves_out(cells)) {
-  if (!options.bounds) return;
+  if (!plans.options.bounds) return;
   for (const PricePoint& p : plans.points.all()) {
-    BoundOptions own = bound_options(options, plans.space.mesh(), p.attention_flops);
+    BoundOptions own = bound_options(plans.options, plans.space.mesh(), p.attention_flops);
     own.cells = cells;
     if (!plans.points.several()) own.known = known;
     bounds_.emplace_back(plans.graph, plans.space, p.costs, std::move(own));

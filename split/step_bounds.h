@@ -15,8 +15,7 @@ class StepBounds {
  public:
   // `cells` is the cell limit of the relaxed problems at first (BoundOptions); `known` are bounds of the sum.
   // `plans` must outlive this. Without SearchOptions::bounds all bounds are 0.
-  StepBounds(const PlanSpace& plans, const SearchOptions& options, std::size_t cells,
-             const KnownBounds& known = {});
+  StepBounds(const PlanSpace& plans, std::size_t cells, const KnownBounds& known = {});
 
   // Bounds one plan.
   PlanBounds of_plan(const Assignment& choice);

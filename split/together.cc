@@ -1,7 +1,5 @@
 #include "split/together.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -15,78 +13,56 @@
 #include "ir/error.h"
 #include "split/found_plan.h"
 #include "split/machine_costs.h"
-#include "split/obstacles.h"
-#include "split/plan_space.h"
-#include "split/step_bounds.h"
 
 namespace braid::split {
 namespace {
 
-// One program on the mesh.
-struct Own {
-  Own(const PlannedProgram& planned, const Mesh& mesh)
-      : program(planned), plans(*planned.graph, mesh, planned.costs, planned.options) {}
-  Own(const Own&) = delete;
-  Own& operator=(const Own&) = delete;
-
-  // Prepares the search; the space must not be large.
-  void prepare() {
-    plans.make_problem(program.options, true);
-    bounds.emplace(plans, program.options, SplitSpace::kMostRelaxed);
-  }
-
-  Problem problem(const SplitCostOptions& costs, bool even) const {
-    Problem own = points.problem(space, costs);
-    if (plans.restrict) plans.restrict(own);
-    if (even) space.forbid_padding(own);
-    return own;
-  }
-
-  const PlannedProgram& program;
-  PlanSpace plans;
-  const Graph& graph = plans.graph;
-  const SplitSpace& space = plans.space;
-  const PricePoints& points = plans.points;
-  std::optional<StepBounds> bounds;
-};
-
-// Plans for all programs.
-struct Found {
-  IdVector<ProgramId, Assignment> choices;  // empty: none
-  Cost bound = 0;
-  bool proved = false;
-};
-
-class Together {
+class Together final : public PlanChooser {
  public:
-  Together(std::span<const PlannedProgram> programs, const SharedTensors& shared, const Mesh& mesh)
-      : shared_(shared) {
-    for (const PlannedProgram& program : programs) all.push_back(std::make_unique<Own>(program, mesh));
-  }
-
-  bool large() const {
-    return std::ranges::any_of(all, [](const auto& own) { return own->space.large(); });
-  }
-
-  std::int64_t steps() const {
+  Together(const ProgramSpaces& spaces, const SharedTensors& shared, const SolveOptions& effort)
+      : spaces_(spaces), shared_(shared), effort_(effort) {
     std::int64_t steps = 0;
-    for (const auto& own : all) steps += own->points.steps();
-    return steps;
-  }
-
-  void prepare() {
-    for (const auto& own : all) own->prepare();
+    for (const auto& own : spaces_) steps += own->points.steps();
+    if (spaces_.front()->options.obey) whole_ = whole_product(steps);
     add_weights();
     add_caches();
   }
 
-  // The cheapest plans. `alone`: those that each program has without the others; empty if one has none.
-  Found choose(const SplitCostOptions& costs, bool even, const IdVector<ProgramId, Solution>& alone,
-               const SolveOptions& options) const {
+  ChosenPlans cheapest(FoundPlans& facts) override {
+    const SplitCostOptions costs{kCheapest.communication, whole_};
+    const IdVector<ProgramId, Solution> alone = alone_plans(costs, false);
+    for (const ProgramId p : alone.ids()) {
+      // Limits may have added variables.
+      const Problem& problem = *spaces_[p]->problem;
+      Assignment own = alone[p].choice;
+      own.resize(problem.variables.size());
+      alone_.push_back({price(problem, own)});
+    }
+    ChosenPlans chosen = choose(costs, false, alone);
+    if (chosen.programs.empty()) tell_obstacle(facts);
+    return chosen;
+  }
+  ChosenPlans choose(const Variant& variant) const override { return choose(variant, false); }
+  ChosenPlans without_padding(const Variant& variant) const override { return choose(variant, true); }
+  bool gains_by_hiding(const ChosenPlans&) const override { return true; }
+  analysis::Time alone(ProgramId program) const override {
+    return alone_.empty() ? analysis::Time{} : alone_[program];
+  }
+  PlanFlips flips(const FoundPlan&) const override { return {}; }
+
+ private:
+  ChosenPlans choose(const Variant& variant, bool even) const {
+    const SplitCostOptions costs{variant.communication, whole_};
+    return choose(costs, even, alone_plans(costs, even));
+  }
+
+  // `alone`: the plans that each program has without the others; empty if one has none.
+  ChosenPlans choose(const SplitCostOptions& costs, bool even,
+                     const IdVector<ProgramId, Solution>& alone) const {
     IdVector<ProgramId, Problem> own;
-    for (const auto& one : all) own.push_back(one->problem(costs, even));
+    for (const auto& one : spaces_) own.push_back(problem(*one, costs, even));
     const Joined joined = join(own);
-    Solution best = solve(joined.problem, options);
+    Solution best = solve(joined.problem, effort_);
     if (!best.proved()) {
       // Every program's own layout, in an order that does not depend on theirs.
       Cost sum = 0;
@@ -101,28 +77,42 @@ class Together {
         best.status = best.cost == best.bound ? Status::kOptimal : Status::kFeasible;
       }
     }
-    Found found{{}, best.bound, best.proved()};
-    if (!best.feasible()) return found;
-    for (const ProgramId p : all.ids()) {
+    ChosenPlans chosen{{}, best.bound, best.proved()};
+    if (!best.feasible()) return chosen;
+    for (const ProgramId p : spaces_.ids()) {
       const std::span<const ChoiceId> own_choice =
-          best.choice.slice(joined.first[p], joined.first[p] + count_of(all[p]->space.variables()));
-      found.choices.emplace_back(own_choice.begin(), own_choice.end());
+          best.choice.slice(joined.first[p], joined.first[p] + count_of(spaces_[p]->space.variables()));
+      SpaceSolution& solution = chosen.programs.emplace_back();
+      solution.solution.status = Status::kFeasible;
+      solution.solution.choice = Assignment(own_choice.begin(), own_choice.end());
     }
-    return found;
+    return chosen;
   }
 
-  IdVector<ProgramId, Solution> alone(const SplitCostOptions& costs, bool even) const {
+  IdVector<ProgramId, Solution> alone_plans(const SplitCostOptions& costs, bool even) const {
     IdVector<ProgramId, Solution> solutions;
-    for (const auto& own : all) {
-      solutions.push_back(solve(own->problem(costs, even)));
+    for (const auto& own : spaces_) {
+      solutions.push_back(solve(problem(*own, costs, even)));
       if (!solutions.back().feasible()) return {};
     }
     return solutions;
   }
 
-  IdVector<ProgramId, std::unique_ptr<Own>> all;
+  static Problem problem(const PlanSpace& plans, const SplitCostOptions& costs, bool even) {
+    Problem own = plans.points.problem(plans.space, costs);
+    if (plans.restrict) plans.restrict(own);
+    if (even) plans.space.forbid_padding(own);
+    return own;
+  }
 
- private:
+  void tell_obstacle(FoundPlans& facts) const {
+    for (const auto& plans : spaces_) {
+      const Problem allowed = plans->allowed();
+      for (const MemoryRows& rows : plans->rows) tell_least(rows, rows.least(allowed, effort_), facts);
+    }
+    if (facts.least_bytes == 0) facts.obstacle = "no layout of the weights keeps the limits of all programs";
+  }
+
   // A variable that ties others to one of its choices, and tables from it to each of them.
   struct Tie {
     struct End {
@@ -187,7 +177,7 @@ class Together {
   // Whole, or cut along dimensions of equal sizes.
   void add_caches() {
     for (const SharedCache& cache : shared_.caches) {
-      const Own &from = *all[cache.from], &to = *all[cache.to];
+      const PlanSpace &from = *spaces_[cache.from], &to = *spaces_[cache.to];
       const VariableId given = to.space.variable_of_cache_input(cache.input);
       const VariableId returned = from.space.variable_of_cache_output(cache.output);
       if (!given.valid() && !returned.valid()) continue;  // both whole
@@ -230,7 +220,7 @@ class Together {
   }
 
   std::pair<const SplitSpace*, VariableId> of(const SharedWeight::Reader& reader) const {
-    const SplitSpace& space = all[reader.program]->space;
+    const SplitSpace& space = spaces_[reader.program]->space;
     return {&space, space.variable_of(reader.node)};
   }
 
@@ -356,140 +346,19 @@ class Together {
     return problem;
   }
 
+  const ProgramSpaces& spaces_;
   const SharedTensors& shared_;
+  SolveOptions effort_;
+  Cost whole_ = 0;  // SplitCostOptions
   IdVector<TieId, Tie> ties_;
-};
-
-class SearchTogether {
- public:
-  SearchTogether(std::span<const PlannedProgram> programs, const SharedTensors& shared, const Mesh& mesh,
-                 const SolveOptions& effort)
-      : programs_(programs),
-        options_(programs[0].options),
-        ranks_(mesh.ranks()),
-        effort_(effort),
-        together_(programs, shared, mesh) {
-    if (mesh.size() != 1 || ranks_ == 1) return;
-    for (const PlannedProgram& program : programs) {
-      if (result_.obstacle.empty()) result_.obstacle = Obstacles(*program.graph).of(ranks_).value_or("");
-    }
-  }
-
-  FoundPlans run() {
-    if (together_.large()) {
-      result_.obstacle = "its axes are too many choices together for several programs";
-      return std::move(result_);
-    }
-    together_.prepare();
-    const Cost whole = options_.obey ? whole_product(together_.steps()) : 0;
-    for (const Variant& variant : kVariants) {
-      const SplitCostOptions costs{variant.communication, whole};
-      const IdVector<ProgramId, Solution> alone = together_.alone(costs, false);
-      if (&variant == &kCheapest) cheapest_ = alone;
-      const Found found = together_.choose(costs, false, alone, effort_);
-      if (found.choices.empty()) {
-        if (result_.plans.empty()) tell_obstacle();
-        break;
-      }
-      add(variant.name, found);
-      if (ranks_ == 1) break;
-      if (!pads(found)) continue;
-      if (const Found even = together_.choose(costs, true, together_.alone(costs, true), effort_);
-          !even.choices.empty())
-        add(std::string(variant.name) + ", no padding", even);
-    }
-    return std::move(result_);
-  }
-
- private:
-  static std::string text_of(const FoundPlan& one) {
-    std::string all = one.text;
-    for (const FoundPlan& other : one.with) all += other.text;
-    return all;
-  }
-
-  FoundPlan plan_of(ProgramId p, const std::string& name, const Assignment& choice) const {
-    const Own& own = *together_.all[p];
-    const SplitCosts costs = split_costs(programs_[p].costs);
-    Solution solution;
-    solution.status = Status::kFeasible;
-    solution.choice = choice;
-    const SplitChoice described = own.space.described(costs, {std::move(solution)});
-    FoundPlan plan;
-    plan.name = name;
-    plan.text = to_string(described.plan);
-    plan.at_points = own.points.prices(own.space, choice);
-    plan.own = plan.predicted = own.points.sum(plan.at_points);
-    if (!cheapest_.empty()) {
-      // Limits may have added variables.
-      Assignment alone = cheapest_[p].choice;
-      alone.resize(own.plans.problem->variables.size());
-      plan.alone.ps = price(*own.plans.problem, alone);
-    }
-    plan.counted_bytes = bytes_counted(own.plans.rows, choice);
-    describe(*programs_[p].graph, described, costs, plan);
-    return plan;
-  }
-
-  // Adds the plans, unless they are there already.
-  void add(const std::string& name, const Found& found) {
-    std::vector<FoundPlan> plans;
-    analysis::Time predicted, floor;
-    for (const ProgramId p : programs_.ids()) {
-      plans.push_back(plan_of(p, name, found.choices[p]));
-      predicted.ps += plans.back().own.ps;
-      floor.ps += together_.all[p]->bounds->of_plan(found.choices[p]).order.ps;
-    }
-    FoundPlan plan = std::move(plans[0]);
-    plan.with.assign(std::make_move_iterator(plans.begin() + 1), std::make_move_iterator(plans.end()));
-    plan.predicted = predicted;
-    plan.floor = floor;
-    if (std::ranges::find(result_.plans, text_of(plan), text_of) != result_.plans.end()) return;
-    if (result_.plans.empty()) {
-      if (!options_.obey) {
-        plan.bound.ps = found.bound;
-        plan.proved = found.proved;
-      }
-      for (const ProgramId p : programs_.ids()) {
-        // One rank has one plan.
-        StepBounds& bounds = *together_.all[p]->bounds;
-        const PlanBounds own =
-            ranks_ == 1 ? bounds.of_plan(found.choices[p]) : bounds.over_plans(found.choices[p]);
-        result_.loads.ps += own.loads.ps;
-        result_.order.ps += own.order.ps;
-      }
-    }
-    result_.plans.push_back(std::move(plan));
-  }
-
-  bool pads(const Found& found) const {
-    return std::ranges::any_of(programs_.ids(),
-                               [&](ProgramId p) { return together_.all[p]->space.pads(found.choices[p]); });
-  }
-
-  void tell_obstacle() {
-    for (const auto& own : together_.all) {
-      const Problem allowed = own->plans.allowed();
-      for (const MemoryRows& rows : own->plans.rows) tell_least(rows, rows.least(allowed, effort_), result_);
-    }
-    if (result_.least_bytes == 0)
-      result_.obstacle = "no layout of the weights keeps the limits of all programs";
-  }
-
-  ir::IdSpan<ProgramId, const PlannedProgram> programs_;
-  const SearchOptions& options_;
-  int ranks_;
-  const SolveOptions& effort_;
-  FoundPlans result_;
-  Together together_;
-  IdVector<ProgramId, Solution> cheapest_;  // of each alone
+  IdVector<ProgramId, analysis::Time> alone_;  // empty: some program has no plan
 };
 
 }  // namespace
 
-FoundPlans find_plans_together(std::span<const PlannedProgram> programs, const SharedTensors& shared,
-                               const Mesh& mesh, const SolveOptions& effort) {
-  return SearchTogether(programs, shared, mesh, effort).run();
+std::unique_ptr<PlanChooser> chooser_of_several(const ProgramSpaces& spaces, const SharedTensors& shared,
+                                                const SolveOptions& effort) {
+  return std::make_unique<Together>(spaces, shared, effort);
 }
 
 }  // namespace braid::split

@@ -1,4 +1,4 @@
-// Plans of several programs with the same weights (shared_tensors.h), chosen together: one layout of the
+// The choice of plans for several programs with the same weights (shared_tensors.h): one layout of the
 // weights, and of the caches that go from one program to another, that makes the weighted sum of their steps
 // least. The states of everything else are each program's own.
 //
@@ -8,18 +8,17 @@
 // each program alone.
 #pragma once
 
-#include <span>
+#include <memory>
 
 #include "solver/problem.h"
-#include "split/candidates.h"
+#include "split/plan_chooser.h"
 #include "split/shared_tensors.h"
 
 namespace braid::split {
 
-// Returns plans of the first program; FoundPlan::with has those of the others. The order of programs does not
-// change the plans. Returns none on meshes with too many choices for a search of all axes at once, or if the
-// limits of memory leave none. `effort` is for the problem of all programs.
-FoundPlans find_plans_together(std::span<const PlannedProgram> programs, const SharedTensors& shared,
-                               const Mesh& mesh, const solver::SolveOptions& effort = {});
+// `spaces` and `shared` must outlive it. The order of programs does not change the plans. `effort` is for the
+// problem of all programs.
+std::unique_ptr<PlanChooser> chooser_of_several(const ProgramSpaces& spaces, const SharedTensors& shared,
+                                                const solver::SolveOptions& effort);
 
 }  // namespace braid::split

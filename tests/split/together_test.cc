@@ -1,6 +1,4 @@
 // Plans of several programs with one layout of their weights, against trying all plans.
-#include "split/together.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +10,8 @@
 #include "ir/error_numbers.h"
 #include "split/machine_costs.h"
 #include "split/memory_rows.h"
+#include "split/plan_search.h"
+#include "split/shared_tensors.h"
 #include "tests/frontend/models.h"
 #include "tests/solver/next_choice.h"
 #include "tests/split/two_products.h"
@@ -132,7 +132,7 @@ TEST(Together, TheLayoutIsTheCheapestOfAll) {
         for (const auto& [layout, cost] : sums) expected = std::min(expected, cost);
         const SharedTensors shared = shared_tensors(graphs, files(texts.size()));
         EXPECT_EQ(shared.count, 2);
-        const FoundPlans found = find_plans_together(programs, shared, Mesh::line(ranks));
+        const FoundPlans found = find_plans_on(Mesh::line(ranks), programs, shared, known_works(programs));
         ++compared;
         ASSERT_EQ(found.plans.empty(), expected == kForbidden);
         if (expected == kForbidden) {
@@ -160,8 +160,9 @@ TEST(Together, TheLayoutIsTheCheapestOfAll) {
         // In another order the same plans.
         std::vector<PlannedProgram> turned(programs.rbegin(), programs.rend());
         const std::vector<const Graph*> turned_graphs(graphs.rbegin(), graphs.rend());
-        const FoundPlans again = find_plans_together(
-            turned, shared_tensors(turned_graphs, files(texts.size())), Mesh::line(ranks));
+        const FoundPlans again =
+            find_plans_on(Mesh::line(ranks), turned, shared_tensors(turned_graphs, files(texts.size())),
+                          known_works(turned));
         ASSERT_EQ(again.plans.size(), found.plans.size());
         for (std::size_t c = 0; c < again.plans.size(); ++c) {
           EXPECT_EQ(again.plans[c].text, found.plans[c].with.back().text);
@@ -171,8 +172,8 @@ TEST(Together, TheLayoutIsTheCheapestOfAll) {
 
         // Without the cells for all programs together: some program's own layout, and a bound.
         if (!limit) {
-          const FoundPlans rough =
-              find_plans_together(programs, shared, Mesh::line(ranks), {.budget = 1, .table = 1});
+          const FoundPlans rough = find_plans_on(Mesh::line(ranks), programs, shared, known_works(programs),
+                                                 {}, {.budget = 1, .table = 1});
           ASSERT_FALSE(rough.plans.empty());
           EXPECT_GE(rough.plans[0].predicted.ps, expected);
           EXPECT_LE(rough.plans[0].bound.ps, expected);
