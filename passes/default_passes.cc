@@ -1,7 +1,12 @@
 #include "passes/default_passes.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
 
 #include "passes/align_weights.h"
 #include "passes/byte_tables.h"
@@ -47,6 +52,33 @@
 
 namespace braid::passes {
 namespace {
+
+// The condition under which a step is in the list. The name of a step stands for the passes of
+// PassListOptions if its condition is a member of that name.
+enum class When : std::uint8_t {
+  always,
+  forced_kernels,
+  precision,
+  first,
+  after_layouts,
+  legalise,
+  for_target,  // with a legalisation
+};
+// The place of a step in a list that the user gives.
+enum class InGiven : std::uint8_t {
+  absent,  // only if the user names it
+  before_all,
+  after_dead_code,  // if that is the first one; else at the front
+  after_layouts,    // after choose_layouts; without it at the front. Not if the user names the pass
+  after_fusion,     // after the last pass that makes or changes kernels, if memory is planned afterwards
+};
+
+struct PipelineStep {
+  std::string_view pass;  // with options, as parse_pass_list reads it
+  When when;
+  InGiven in_given;
+  std::string_view why;  // why it comes at this point
+};
 
 constexpr PipelineStep kDefault[] = {
     {"force_kernels", When::forced_kernels, InGiven::before_all,
@@ -104,6 +136,7 @@ constexpr PipelineStep kDefault[] = {
     {"plan_memory", When::always, InGiven::absent,
      "last: lifetimes are those of the final order, and any later move would void them"},
 };
+static_assert(std::ranges::none_of(kDefault, &std::string_view::empty, &PipelineStep::why));
 
 // The number of passes before the first one of that name; all if there is none.
 std::size_t place_of(std::span<const Pass> list, std::string_view name) {
@@ -165,8 +198,6 @@ std::optional<std::size_t> place_in(std::span<const Pass> list, InGiven place) {
 }
 
 }  // namespace
-
-std::span<const PipelineStep> default_pipeline() { return kDefault; }
 
 std::vector<Pass> default_passes(const PassRegistry& registry) {
   std::vector<Pass> list;

@@ -26,10 +26,6 @@ std::string list_of(const PassListOptions& options) {
   return fmt::format("{}", fmt::join(names, " "));
 }
 
-TEST(PassList, EveryStepHasAReason) {
-  for (const PipelineStep& step : default_pipeline()) EXPECT_FALSE(step.why.empty()) << step.pass;
-}
-
 TEST(PassList, TheDefaultListHasAllStepsWhoseConditionHolds) {
   EXPECT_EQ(
       list_of(everything({})),
