@@ -4,11 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <unordered_map>
 #include <utility>
 
-#include "frontend/op_registry.h"
+#include "frontend/node_row.h"
 
 namespace braid::frontend {
 namespace {
@@ -61,6 +60,8 @@ class Outputs {
       }
     }
     if (maps) import_onnx();
+    for (const onnx::OperatorSetIdProto& import : model_.proto.opset_import())
+      opsets_[import.domain() == "ai.onnx" ? "" : import.domain()] = static_cast<int>(import.version());
     for (const onnx::NodeProto& node : graph_.node()) {
       for (int k = 0; k < node.output_size(); ++k) producers_[node.output(k)] = {&node, k};
     }
@@ -94,17 +95,22 @@ class Outputs {
     import.set_version(kIdentity);
   }
 
-  // The table behind a value, through operators that keep elements as they are.
+  // Whether all elements of its result are elements of its first input.
+  bool only_moves(const onnx::NodeProto& node) const {
+    const OpSpec* row = row_of(node, opsets_);
+    if (row == nullptr || node.input_size() == 0) return false;
+    const split::WorkKind kind = row->work.kind;
+    return kind == split::WorkKind::view || kind == split::WorkKind::reorder ||
+           kind == split::WorkKind::repeat;
+  }
+
+  // The table behind a value, through operators that only move elements.
   Names table_of(std::string name) const {
-    static constexpr std::array<const char*, 6> kKeep = {"Flatten", "Identity",  "Reshape",
-                                                         "Squeeze", "Transpose", "Unsqueeze"};
     for (std::size_t steps = 0; steps <= producers_.size(); ++steps) {
       const auto found = producers_.find(name);
       if (found == producers_.end()) return {};
       const auto [node, k] = found->second;
-      const bool keeps = node->domain().empty() && node->input_size() > 0 &&
-                         std::find(kKeep.begin(), kKeep.end(), node->op_type()) != kKeep.end();
-      if (!keeps) return strings_of(*node, k);
+      if (!only_moves(*node)) return strings_of(*node, k);
       name = node->input(0);
     }
     return {};
@@ -134,6 +140,7 @@ class Outputs {
   Model& model_;
   onnx::GraphProto& graph_;
   const std::function<void(const std::string& text)>& note_;
+  Opsets opsets_;
   std::unordered_map<std::string, std::pair<const onnx::NodeProto*, int>> producers_;
 };
 

@@ -87,6 +87,16 @@ TEST(ClassOutputs, LabelEncodersHaveOneMoreForTheDefault) {
   EXPECT_THAT(ir::run(schedule, inputs).outputs[0][0].values<std::int64_t>(), ElementsAre(1, 2, 0));
 }
 
+TEST(ClassOutputs, FollowOperatorsThatOnlyMoveElements) {
+  onnx::ModelProto model = ml_model(
+      "g (int64[n] x) => (string[2, n] y) { u = ai.onnx.ml.LabelEncoder <keys_int64s = [3, 7], "
+      "values_strings = [\"three\", \"seven\"]> (x) s = Constant <value = int64[2] {2, 1}> () "
+      "y = Expand (u, s) }");
+  model.mutable_opset_import(static_cast<int>(model.opset_import_size()) - 1)->set_version(2);
+  const ir::Schedule schedule = import_proto(model, {.dims = {{"n", {1, 8}}}});
+  EXPECT_THAT(schedule.graph.outputs[0].classes, ElementsAre("three", "seven", "_Unused"));
+}
+
 // Strings that no table is known for are refused as before.
 TEST(ClassOutputs, OtherStringsAreRefused) {
   const ir::UserError error = error_of([] {
