@@ -207,15 +207,19 @@ class PackedKernel final : public GemmKernel {
 
   PackedKernel(const GemmShape& shape, const typename Primitive::primitive_desc& pd,
                const dnnl::engine& engine, const dnnl::stream& stream, Scratch* scratch)
-      : primitive_(pd), stream_(stream), scratch_(scratch) {
+      : primitive_(pd),
+        stream_(stream),
+        scratch_(scratch),
+        rest_(shape),
+        steps_(steps_of_library(shape.epilogue)) {
+    rest_.epilogue = steps_from(shape.epilogue, steps_);
     scratch->reserve(pd.scratchpad_desc().get_size());
     args_.add(DNNL_ARG_SRC, pd.src_desc(), engine);
     args_.add(DNNL_ARG_WEIGHTS, pd.weights_desc(), engine);
     args_.add(DNNL_ARG_DST, pd.dst_desc(), engine);
     args_.add(DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc(), engine);
-    for (int p = 0; p < kMaxPostOps; ++p) {
+    for (int p = 0; p < steps_; ++p) {
       const PostOp op = shape.epilogue.ops[p];
-      if (op == PostOp::none) break;
       if (!takes_operand(op)) continue;
       args_.add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(p) | DNNL_ARG_SRC_1, operand_of(shape, op), engine);
       operands_.push_back(p);
@@ -237,20 +241,26 @@ class PackedKernel final : public GemmKernel {
     args_.set(3, scratch_->memory.get());
     for (size_t k = 0; k < operands_.size(); ++k) args_.set(4 + k, args.vectors[operands_[k]]);
     args_.execute(primitive_, stream_);
+    if (!rest_.epilogue.empty()) finish(args);
   }
   const char* name() const override { return Form::kName; }
 
  private:
+  static constexpr int64_t kParallelElements = 16384;
+
+  void finish(GemmArgs args) const {
+    std::copy(args.vectors + steps_, std::end(args.vectors), args.vectors);
+    parallel_for(rest_.m, rest_.m * rest_.n > kParallelElements,
+                 [&](int64_t begin, int64_t end) { own_kernels().finish(rest_, args, 0, begin, end); });
+  }
   static dnnl::memory::desc operand_of(const GemmShape& s, PostOp op) {
     return op == PostOp::add_matrix ? Form::matrix(s.m, s.n, s.c_row) : Form::vector(s.n);
   }
-  // The epilogue as the library's post-ops.
+  // The first steps of the epilogue as the library's post-ops.
   static dnnl::primitive_attr attributes(const GemmShape& s) {
     dnnl::post_ops ops;
-    for (PostOp op : s.epilogue.ops) {
-      if (op == PostOp::none) break;
-      append_post_op(ops, op, s.epilogue.scale, operand_of(s, op));
-    }
+    for (int p = 0; p < steps_of_library(s.epilogue); ++p)
+      append_post_op(ops, s.epilogue.ops[p], s.epilogue.scale, operand_of(s, s.epilogue.ops[p]));
     dnnl::primitive_attr attr;
     attr.set_post_ops(ops);
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -262,6 +272,8 @@ class PackedKernel final : public GemmKernel {
   Scratch* scratch_;
   PrimitiveArgs args_;
   std::vector<int> operands_;
+  GemmShape rest_;  // with the steps of the epilogue that the library does not compute
+  int steps_;       // those that it computes
 };
 
 // The library's primitive, and its layout of b, for products of about `m` rows with this form.
@@ -327,7 +339,7 @@ class OneDnnGemm final : public LibraryGemm {
   }
 
  private:
-  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  dnnl::engine engine_ = make_engine();
   dnnl::stream stream_{engine_};
   Scratch scratch_;
 };

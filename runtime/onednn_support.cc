@@ -2,6 +2,11 @@
 
 #include <omp.h>
 
+#include <algorithm>
+
+#include "runtime/kernel_variables.h"
+#include "runtime/processor.h"
+
 namespace braid::rt {
 
 using dnnl::memory;
@@ -110,6 +115,18 @@ std::optional<Function> function_of(PostOp op, float scale) {
 
 }  // namespace
 
+dnnl::engine make_engine() {
+  // The library takes a limit only before its first kernel. The user's own, if there is one, came first.
+  static const bool limited = [] {
+    const InstructionSet widest = instruction_set();
+    if (word_of(kInstructionsVariable).empty()) return false;
+    dnnl_set_max_cpu_isa(widest == InstructionSet::baseline ? dnnl_cpu_isa_sse41 : dnnl_cpu_isa_avx2);
+    return true;
+  }();
+  (void)limited;
+  return {dnnl::engine::kind::cpu, 0};
+}
+
 OneLibraryThread::OneLibraryThread() : before_(omp_get_max_threads()) {
   if (before_ > 1) omp_set_num_threads(1);
 }
@@ -124,6 +141,28 @@ void append_post_op(dnnl::post_ops& ops, PostOp op, float scale, const memory::d
     ops.append_binary(op == PostOp::mul_vector ? dnnl::algorithm::binary_mul : dnnl::algorithm::binary_add,
                       operand);
   }
+}
+
+int steps_of_library(const Epilogue& epilogue) {
+  const bool functions = instruction_set() != InstructionSet::baseline;
+  const auto* const limit = std::ranges::find_if(epilogue.ops, [&](PostOp op) {
+    return op == PostOp::none || op == PostOp::relu || op == PostOp::relu6 ||
+           (!functions && !takes_operand(op) && op != PostOp::scale);
+  });
+  return static_cast<int>(limit - epilogue.ops.begin());
+}
+
+Epilogue steps_before(const Epilogue& epilogue, int at) {
+  Epilogue steps = epilogue;
+  std::fill(steps.ops.begin() + at, steps.ops.end(), PostOp::none);
+  return steps;
+}
+
+Epilogue steps_from(const Epilogue& epilogue, int at) {
+  Epilogue steps;
+  steps.scale = epilogue.scale;
+  std::copy(epilogue.ops.begin() + at, epilogue.ops.end(), steps.ops.begin());
+  return steps;
 }
 
 }  // namespace braid::rt

@@ -65,6 +65,10 @@ typename Convolution::primitive_desc describe_convolution(
 #endif
 }
 
+// The engine of this processor, whose kernels use no wider instructions than instruction_set() and, from
+// AVX-512 on, all that the processor has.
+dnnl::engine make_engine();
+
 // While it lives, primitives that the calling thread makes and runs use it alone: the library's own threads
 // spin for some milliseconds after each, on processors that the team needs.
 class OneLibraryThread {
@@ -80,6 +84,13 @@ class OneLibraryThread {
 
 // Appends post-op `op`; `operand` describes what an addition adds.
 void append_post_op(dnnl::post_ops& ops, PostOp op, float scale, const dnnl::memory::desc& operand);
+
+// The number of steps at the beginning of an epilogue that the library computes as we do. It does not for relu
+// and relu6, and without AVX2 for any function: it makes numbers of NaN there, and NaN of minus infinity.
+int steps_of_library(const Epilogue& epilogue);
+// The steps of an epilogue before step `at`, and from it on.
+Epilogue steps_before(const Epilogue& epilogue, int at);
+Epilogue steps_from(const Epilogue& epilogue, int at);
 
 // Whether the library would compute this with plain loops.
 inline bool is_reference(const char* implementation) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/kernel_variables.h"
+
 namespace braid::rt {
 namespace {
 
@@ -24,7 +26,11 @@ InstructionSet detect() {
 }  // namespace
 
 InstructionSet instruction_set() {
-  static const InstructionSet found = detect();
+  static const InstructionSet found = [] {
+    const std::string_view widest = word_of(kInstructionsVariable);
+    if (widest == "baseline") return InstructionSet::baseline;
+    return widest == "avx2" ? std::min(detect(), InstructionSet::avx2) : detect();
+  }();
   return found;
 }
 

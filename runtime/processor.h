@@ -11,7 +11,7 @@ enum class InstructionSet : uint8_t {
   avx512,  // F, BW, DQ and VL
 };
 
-// The widest one for which the runtime has kernels of its own.
+// The widest one for which the runtime has kernels of its own, and which BRAID_INSTRUCTIONS allows.
 InstructionSet instruction_set();
 
 // How many processors this thread may run on; at least 1.

@@ -282,13 +282,15 @@ class Kernel final : public WindowKernel {
   std::vector<int> operands_;
 };
 
+// Whether the kernel multiplies unfolded images.
+bool is_product(const Chosen& c) { return c.name.find("gemm") != std::string::npos; }
+
 // oneDNN 2.6's convolutions by products of unfolded images add a matrix wrongly to channels-last images, and
 // if there are groups. oneDNN chooses them for groups, for pads as large as the taps, and always without
 // AVX2.
 bool adds_wrongly(const ConvolutionShape& s, const Chosen& c) {
   const auto& ops = s.epilogue.ops;
-  return std::find(ops.begin(), ops.end(), PostOp::add_matrix) != ops.end() &&
-         c.name.find("gemm") != std::string::npos;
+  return std::find(ops.begin(), ops.end(), PostOp::add_matrix) != ops.end() && is_product(c);
 }
 
 // The same kernels take a convolution for a product of the image if there is one tap and the sizes are equal,
@@ -299,49 +301,77 @@ bool ignores_stride(const ConvolutionShape& s, const Chosen& c) {
     one_tap &= s.taps[d] == 1 && s.in[d] == s.out[d];
     strides |= s.stride[d] > 1 && s.out[d] > 1;
   }
-  return one_tap && strides && c.name.find("gemm") != std::string::npos;
+  return one_tap && strides && is_product(c);
 }
 
-// A convolution without epilogue, and the epilogue after it.
+// A convolution with the first steps of an epilogue, and the others after it.
 class FinishedApart final : public WindowKernel {
  public:
-  FinishedApart(const WindowKernel* convolution, const ConvolutionShape& shape)
-      : convolution_(convolution), s_(shape) {
-    for (int d = s_.spatial; d < kMaxSpatial; ++d) s_.out[d] = 1, s_.out_spatial[d] = 0;
-    part_.m = part_.n = 1;
-    if (s_.out_channel == 1) part_.n = s_.groups * s_.filters;
-    part_.epilogue = shape.epilogue;
+  FinishedApart(const WindowKernel* convolution, const ConvolutionShape& shape, int first)
+      : convolution_(convolution), first_(first) {
+    part_.m = 1;
+    part_.epilogue = steps_from(shape.epilogue, first);
+    dimensions_[kFilters] = {shape.groups * shape.filters, shape.out_channel};
+    dimensions_[kFilters + 1] = {shape.batch, shape.out_batch};
+    for (int d = 0; d < shape.spatial; ++d)
+      dimensions_[static_cast<size_t>(kFilters + 2 + d)] = {shape.out[d], shape.out_spatial[d]};
+    // Steps with a value for each filter take runs of filters, or single elements.
+    const bool by_filter = std::ranges::any_of(
+        part_.epilogue.ops, [](PostOp op) { return op == PostOp::mul_vector || op == PostOp::add_vector; });
+    const auto is_run = [&](const Dimension& d) { return d.stride == 1 && (d.size > 1 || by_filter); };
+    const auto end = by_filter ? dimensions_.begin() + 1 : dimensions_.end(),
+               run = std::find_if(dimensions_.begin(), end, is_run);
+    part_.n = run == end ? 1 : run->size;
+    if (run != end) run->size = 1;
   }
   void run(const WindowArgs& args) const override {
     convolution_->run(args);
-    const int64_t filters = s_.groups * s_.filters, pixels = s_.out[0] * s_.out[1] * s_.out[2];
-    parallel_for(s_.batch * pixels, true, [&](int64_t begin, int64_t end) {
-      for (int64_t k = begin; k < end; ++k) {
-        const int64_t pixel = k % pixels, line = pixel / s_.out[2];
-        const int64_t at = k / pixels * s_.out_batch + line / s_.out[1] * s_.out_spatial[0] +
-                           line % s_.out[1] * s_.out_spatial[1] + pixel % s_.out[2] * s_.out_spatial[2];
-        for (int64_t filter = 0; filter < filters; filter += part_.n)
-          finish(args, at + filter * s_.out_channel, filter);
-      }
-    });
+    int64_t count = 1;
+    for (const Dimension& d : dimensions_) count *= d.size;
+    parallel_for(count, count * part_.n > kParallelElements,
+                 [&](int64_t begin, int64_t end) { finish_runs(args, begin, end); });
   }
   const char* name() const override { return convolution_->name(); }
 
  private:
+  static constexpr int64_t kParallelElements = 16384;
+  static constexpr size_t kFilters = 0;
+  struct Dimension {
+    int64_t size = 1, stride = 0;
+  };
+
+  void finish_runs(const WindowArgs& args, int64_t begin, int64_t end) const {
+    std::array<int64_t, 2 + kMaxSpatial> index = {};
+    int64_t at = 0, rest = begin;
+    for (size_t d = index.size(); d-- > 0; rest /= dimensions_[d].size) {
+      index[d] = rest % dimensions_[d].size;
+      at += index[d] * dimensions_[d].stride;
+    }
+    for (int64_t k = begin; k < end; ++k) {
+      finish(args, at, index[kFilters]);
+      for (size_t d = index.size(); d-- > 0;) {
+        at += dimensions_[d].stride;
+        if (++index[d] < dimensions_[d].size) break;
+        at -= dimensions_[d].size * dimensions_[d].stride;
+        index[d] = 0;
+      }
+    }
+  }
   void finish(const WindowArgs& args, int64_t at, int64_t filter) const {
     GemmArgs part;
     part.c = static_cast<float*>(args.out) + at;
-    for (int p = 0; p < kMaxPostOps; ++p) {
+    for (int p = first_; p < kMaxPostOps; ++p) {
       if (args.vectors[p] == nullptr) continue;
-      const int64_t offset = s_.epilogue.ops[p] == PostOp::add_matrix ? at : filter;
-      part.vectors[p] = static_cast<const float*>(args.vectors[p]) + offset;
+      const bool matrix = part_.epilogue.ops[p - first_] == PostOp::add_matrix;
+      part.vectors[p - first_] = static_cast<const float*>(args.vectors[p]) + (matrix ? at : filter);
     }
     own_kernels().finish(part_, part, 0, 0, 1);
   }
 
   const WindowKernel* convolution_;
-  ConvolutionShape s_;
-  GemmShape part_;  // all filters of an element, or one
+  int first_;                                          // step of the epilogue
+  GemmShape part_;                                     // a run of elements
+  std::array<Dimension, 2 + kMaxSpatial> dimensions_;  // of the runs: filters, batch, spatial ones
 };
 
 // For a result without elements.
@@ -373,8 +403,6 @@ struct ConvolutionPart {
 };
 
 std::vector<ConvolutionPart> parts_of(const ConvolutionShape& s, int threads) {
-  constexpr double kParallelWork =
-      2e5;                            // multiplications below which a second thread costs more than it saves
   constexpr int64_t kFewestRows = 4;  // parts begin where tiles of Winograd's algorithm do
   double work = static_cast<double>(s.batch * s.groups * s.channels * s.filters);
   for (int d = 0; d < s.spatial; ++d) work *= static_cast<double>(s.out[d] * s.taps[d]);
@@ -456,7 +484,7 @@ class PartedKernel final : public WindowKernel {
 }  // namespace
 
 struct WindowLibrary::Impl {
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::engine engine = make_engine();
   dnnl::stream stream{engine};
   Scratch scratch;
   OwnWindows own;
@@ -544,14 +572,13 @@ struct WindowLibrary::Impl {
                                     own_stream, memory);
   }
 
-  // The same, in parts for the threads of a team. Null if it cannot be divided: the library's own threads
-  // then compute it, which after that keep the team's from their processors for a while.
-  std::unique_ptr<WindowKernel> in_parts(const ConvolutionShape& s, const Routed& whole,
-                                         const void* constant_b, int threads) {
-    if (constant_b == nullptr || s.transposed) return nullptr;
+  // The same, in these parts. Null if the library has another kernel for one of them: it could round
+  // differently, and results must not depend on the number of threads.
+  std::unique_ptr<WindowKernel> in_parts(const std::vector<ConvolutionPart>& parts, const Routed& whole,
+                                         const void* constant_b) {
     auto parted = std::make_unique<PartedKernel>(whole.chosen.name);
     const OneLibraryThread alone;
-    for (const ConvolutionPart& part : parts_of(s, threads)) {
+    for (const ConvolutionPart& part : parts) {
       if (!has_description(part.shape)) return nullptr;
       std::optional<Chosen> c;
       try {
@@ -559,12 +586,26 @@ struct WindowLibrary::Impl {
       } catch (const dnnl::error&) {
         return nullptr;
       }
-      // Another kernel could round differently, and results must not depend on the number of threads.
       if (!c || c->name != whole.chosen.name) return nullptr;
       PartedKernel::Own& own = parted->add_own(engine);
       parted->add(part, with_library(part.shape, *c, constant_b, own.stream, &own.scratch));
     }
     return parted;
+  }
+
+  // In parts for the threads of the team, if it can be divided. Otherwise the library's own threads compute
+  // it, which after that keep the team's from their processors for a while. How products of unfolded images
+  // add up depends on their sizes: they have the same parts, or one, for every number of threads.
+  std::unique_ptr<WindowKernel> for_team(const ConvolutionShape& s, const Routed& whole,
+                                         const void* constant_b) {
+    constexpr int kUnfoldedParts = 8;
+    const bool product = is_product(whole.chosen), divides = constant_b != nullptr && !s.transposed;
+    const int threads = product ? kUnfoldedParts : team_threads();
+    std::unique_ptr<WindowKernel> kernel;
+    if (divides && threads > 1) kernel = in_parts(parts_of(s, threads), whole, constant_b);
+    if (!kernel && product) kernel = in_parts({{s}}, whole, constant_b);
+    if (!kernel) kernel = with_library(s, whole.chosen, constant_b, stream, &scratch);
+    return kernel;
   }
 };
 
@@ -605,15 +646,15 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const v
     slot = plain_convolution(shape, team_threads());
     return slot.get();
   }
-  if (adds_wrongly(shape, routed->chosen)) {
-    ConvolutionShape plain = shape;
-    plain.epilogue = {};
-    const WindowKernel* const first = kernel(plain, constant_b);
-    slot = std::make_unique<FinishedApart>(first, shape);
+  const int steps = adds_wrongly(shape, routed->chosen) ? 0 : steps_of_library(shape.epilogue);
+  if (steps < kMaxPostOps && shape.epilogue.ops[steps] != PostOp::none) {
+    ConvolutionShape begun = shape;
+    begun.epilogue = steps_before(shape.epilogue, steps);
+    const WindowKernel* const first = kernel(begun, constant_b);
+    slot = std::make_unique<FinishedApart>(first, shape, steps);
     return slot.get();
   }
-  if (team_threads() > 1) slot = im.in_parts(shape, *routed, constant_b, team_threads());
-  if (!slot) slot = im.with_library(shape, routed->chosen, constant_b, im.stream, &im.scratch);
+  slot = im.for_team(shape, *routed, constant_b);
   return slot.get();
 }
 

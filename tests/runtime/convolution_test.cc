@@ -431,7 +431,10 @@ ConvolutionShape random_few_filters(Random& random) {
 }
 
 TEST(ConvolutionKernels, HaveTheSameBitsForEveryNumberOfThreads) {
-  ConvolutionShape (*const kShapes[])(Random&) = {random_stem, random_taps, random_pointwise,
+  ConvolutionShape (*const kShapes[])(Random&) = {random_stem,
+                                                  random_taps,
+                                                  random_pointwise,
+                                                  random_few_filters,
                                                   [](Random& random) { return random_shape(random, true); },
                                                   [](Random& random) { return random_groups(random, true); }};
   for (int k = 0; k < test::random_cases(100); ++k) {
@@ -511,35 +514,36 @@ std::vector<float> arguments() {
 
 TEST(PointwiseKernels, ActivationsOfAllNumbers) {
   const std::vector<float> x = arguments();
-  for (PostOp op : kFunctions) {
-    ConvolutionShape s;
-    s.spatial = 1;
-    s.batch = 1;
-    s.in = s.out = {static_cast<int64_t>(x.size()), 1, 1};
-    s.channels = s.filters = 1;
-    s.a_channel = s.out_channel = 1;
-    s.a_spatial = s.out_spatial = {1, 0, 0};
-    s.epilogue.ops[0] = op;
-    const float one = 1;
-    std::vector<float> out(x.size());
-    WindowArgs args;
-    args.a = x.data();
-    args.b = &one;
-    args.out = out.data();
-    WindowLibrary().kernel(s, &one)->run(args);
-    // Relative to the result, but for the sums within GELU, which lose digits where they are near 0.
-    const bool sum = op == PostOp::gelu_tanh || op == PostOp::gelu_erf;
-    for (std::size_t k = 0; k < x.size(); ++k) {
-      const double exact = apply(op, x[k], s.epilogue.scale, 0);
-      if (std::isnan(x[k])) {
-        EXPECT_TRUE(std::isnan(out[k])) << static_cast<int>(op);
-      } else if (std::isfinite(exact)) {
-        const double unit =
-            sum ? std::max(std::abs(exact), std::min(std::abs(double{x[k]}), 1.0)) : std::abs(exact);
-        ASSERT_NEAR(out[k], exact, unit * 3.6e-7 + 1e-36) << static_cast<int>(op) << " of " << x[k];
+  for (const bool constant : {true, false})
+    for (PostOp op : kFunctions) {
+      ConvolutionShape s;
+      s.spatial = 1;
+      s.batch = 1;
+      s.in = s.out = {static_cast<int64_t>(x.size()), 1, 1};
+      s.channels = s.filters = 1;
+      s.a_channel = s.out_channel = 1;
+      s.a_spatial = s.out_spatial = {1, 0, 0};
+      s.epilogue.ops[0] = op;
+      const float one = 1;
+      std::vector<float> out(x.size());
+      WindowArgs args;
+      args.a = x.data();
+      args.b = &one;
+      args.out = out.data();
+      WindowLibrary().kernel(s, constant ? &one : nullptr)->run(args);
+      // Relative to the result, but for the sums within GELU, which lose digits where they are near 0.
+      const bool sum = op == PostOp::gelu_tanh || op == PostOp::gelu_erf;
+      for (std::size_t k = 0; k < x.size(); ++k) {
+        const double exact = apply(op, x[k], s.epilogue.scale, 0);
+        if (std::isnan(x[k])) {
+          EXPECT_TRUE(std::isnan(out[k])) << static_cast<int>(op) << constant;
+        } else if (std::isfinite(exact)) {
+          const double unit =
+              sum ? std::max(std::abs(exact), std::min(std::abs(double{x[k]}), 1.0)) : std::abs(exact);
+          ASSERT_NEAR(out[k], exact, unit * 3.6e-7 + 1e-36) << static_cast<int>(op) << " of " << x[k];
+        }
       }
     }
-  }
 }
 
 }  // namespace
