@@ -160,6 +160,37 @@ void print_simple_products(Report& report, const Schedule& schedule, const codeg
   report.json()["simple_products"] = std::move(all);
 }
 
+// Kernels of loops that the cost model expects below a tenth of the roof of memory: they compute for more
+// than ten times as long as their data take to move, because they visit them again and again.
+void print_slow_loops(Report& report, const Schedule& schedule, const analysis::CostModel& costs) {
+  constexpr double kTimes = 10;
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  const auto size = [&](const ir::Expr& e) { return costs.value(e); };
+  for (const ir::ScheduleNode& node : schedule.nodes) {
+    analysis::Roofline roof;
+    double operations = 0;
+    const std::vector<OpId> ops = ops_of(node);
+    for (OpId id : ops) {
+      const ir::Operation& op = schedule.graph[id];
+      if (op.as<ir::Loops>() == nullptr) continue;
+      const analysis::KernelWork work =
+          analysis::kernel_work(schedule.graph, op, size, [](ir::BufferId) { return false; });
+      roof += analysis::roofline(costs.machine(), work);
+      operations += work.flops;
+    }
+    if (roof.compute_us <= kTimes * roof.memory_us) continue;
+    const ir::Operation& last = schedule.graph[ops.back()];
+    const double times = roof.compute_us / roof.memory_us;
+    if (all.empty())
+      report.print("\nLoops that compute more than ten times as long as their data take to move\n");
+    report.print("  {}: {:.0f} times, {:.3g} operations{}\n", last.name, times, operations,
+                 last.origins.empty() ? "" : fmt::format("   <- {}", fmt::join(last.origins, ", ")));
+    all.push_back(
+        {{"kernel", last.name}, {"times", times}, {"operations", operations}, {"nodes", last.origins}});
+  }
+  report.json()["slow_loops"] = std::move(all);
+}
+
 void print_collectives(const Report& report, const Schedule& schedule) {
   int sequence = 0;
   for (OpId id : execution_order(schedule)) {
@@ -309,6 +340,7 @@ int run(const ExplainOptions& o, Report& report) {
   if (o.all) print_kernels(report, schedule);
   if (!o.model.cost_file.empty()) print_times(report, schedule, o.model.cost_file, o.all);
   print_simple_products(report, schedule, codegen::target_named(options.target));
+  print_slow_loops(report, schedule, *pass_context(options).costs);
   print_collectives(report, schedule);
   report.print("{}", comm_buffer_text(schedule));
   print_memory(report, schedule);

@@ -29,6 +29,9 @@ void tell_profile(const harness::Profile& profile, bool modelled, int threads, R
   } else {
     report.print("\nkernels of rank {}; compile from the model for GFLOP/s and GB/s\n", profile.rank);
   }
+  // Below that share of the roof a kernel is worth a look, unless the clock reads around it count.
+  constexpr double kFarBelow = 0.1;
+  constexpr std::int64_t kClockReads = 1000;  // ns
   report.print("{:>10} {:>6} {:>9} {:>8} {:>8}  {}\n", "median", "share", "GFLOP/s", "GB/s", "of roof",
                "kernel");
   for (const harness::NodeProfile& node : nodes) {
@@ -45,8 +48,11 @@ void tell_profile(const harness::Profile& profile, bool modelled, int threads, R
       gb_s = fmt::format("{:.1f}", bytes);
       const double of_memory = roof.gb_s > 0 ? bytes / roof.gb_s : 0;
       const double of_compute = w.f32 && roof.f32_gflops > 0 ? flops / roof.f32_gflops : 0;
-      entry["of_roof"] = std::max(of_memory, of_compute);
-      share = fmt::format("{:.0f} % {}", 100 * std::max(of_memory, of_compute),
+      const double reached = std::max(of_memory, of_compute);
+      const bool far_below = modelled && reached < kFarBelow && ns > kClockReads;
+      entry["of_roof"] = reached;
+      entry["far_below_roof"] = far_below;
+      share = fmt::format("{}{:.0f} % {}", far_below ? "! " : "", 100 * reached,
                           of_compute > of_memory ? "c" : "m");
     }
     report.print("{:>10} {:>5.1f}% {:>9} {:>8} {:>8}  {}{}\n", time_text(ns),
@@ -56,9 +62,8 @@ void tell_profile(const harness::Profile& profile, bool modelled, int threads, R
   }
   if (modelled) {
     report.print(
-        "c: of the roof of computing, m: of memory; above 100 % of memory, the data were in a cache. "
-        "Operations "
-        "and bytes are counted as docs/scheduling.md says.\n");
+        "c: of the roof of computing, m: of memory; above 100 % of memory, the data were in a cache; !: "
+        "below a tenth of the roof. Operations and bytes are counted as docs/scheduling.md says.\n");
   }
 }
 

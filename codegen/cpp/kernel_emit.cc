@@ -256,7 +256,10 @@ class Emitter {
       const Param& p = param(instr.buffer);
       made_here = p.written;
       const bool plain = value_type(p.dtype) == storage_type(p.dtype) && p.dtype != DType::boolean;
-      rhs = fmt::format(fmt::runtime(plain ? "{}[{}]" : "load({}[{}])"), p.name, index_text(instr.index));
+      const Staged* block = mask ? nullptr : staged(instr);
+      const std::string element =
+          block ? block->element : fmt::format("{}[{}]", p.name, index_text(instr.index));
+      rhs = plain ? element : fmt::format("load({})", element);
     }
     if (made_here) level = std::max(level, 1);
     // A possibly empty buffer may be read only inside a loop that runs.
@@ -381,6 +384,8 @@ class Emitter {
     angles_.clear();
     turned_.clear();
     work_ = angle_work_ = turn_work_ = 0;
+    staged_.clear();
+    if (group.transposed) stage_loads(group);
     const std::size_t depth = order_.size();
     std::vector<Reduced> reduced;
     std::vector<std::string> before, after;                  // around all loops, in the outer loop
@@ -442,28 +447,80 @@ class Emitter {
     return found;
   }
 
-  // A block is transposed in registers.
+  // The call that transposes a block of a transposed group in registers. Rows of the block are
+  // `to_stride` elements apart.
+  std::string transpose_line(const NestGroup& group, const std::string& to, const std::string& to_stride,
+                             BufferId from, Expr index) {
+    const std::string extents =
+        fmt::format("{}, {}", text(nest_.extents[static_cast<std::size_t>(group.kept[1])]),
+                    text(nest_.extents[static_cast<std::size_t>(group.kept[2])]));
+    return fmt::format("transpose_block({}, {}, {} + {}, {}, {});", to, to_stride, param(from).name,
+                       size(block_start(group, index)), text(*stride_of(index, index_of(group.kept[2]))),
+                       extents);
+  }
+  // An index at the first row and column of a block.
+  Expr block_start(const NestGroup& group, Expr e) const {
+    const Expr row = index_of(group.kept[1]), column = index_of(group.kept[2]);
+    return ir::substitute(e, [&](Expr s) -> std::optional<Expr> {
+      if (s == row || s == column) return Expr(0);
+      return std::nullopt;
+    });
+  }
+  Expr index_of(int var) const { return graph_.pool->index(static_cast<std::size_t>(var)); }
+
+  // The loops of a copy, whose blocks are transposed on their way.
   void emit_transposition(const NestGroup& group) {
     const NestMember& m = group.members[0];
     const Instr& load = m.body[m.body.result];
-    const int row = group.kept[1], column = group.kept[2];
-    const auto at = [&](int var) { return graph_.pool->index(static_cast<std::size_t>(var)); };
-    const auto start = [&](Expr e) {
-      return ir::substitute(e, [&](Expr s) -> std::optional<Expr> {
-        if (s == at(row) || s == at(column)) return Expr(0);
-        return std::nullopt;
-      });
-    };
     order_ = {group.kept[0]};
-    const auto extent = [&](int var) { return nest_.extents[static_cast<std::size_t>(var)]; };
     outer_lines_.push_back(loop_head(group.kept[0]) + " {");
-    outer_lines_.push_back(fmt::format(
-        "transpose_block({} + {}, {}, {} + {}, {}, {}, {});", param(m.out).name, size(start(m.store)),
-        text(*stride_of(m.store, at(row))), param(load.buffer).name, size(start(load.index)),
-        text(*stride_of(load.index, at(column))), text(extent(row)), text(extent(column))));
+    outer_lines_.push_back(
+        transpose_line(group, fmt::format("{} + {}", param(m.out).name, size(block_start(group, m.store))),
+                       text(*stride_of(m.store, index_of(group.kept[1]))), load.buffer, load.index));
     outer_lines_.push_back("}");
-    const auto most = [&](int var) { return bounds(extent(var), nest_.extents).max; };
-    total_work_ = total_work_ + extent(group.kept[0]) * (most(row) * most(column));
+    const auto extent = [&](int k) {
+      return nest_.extents[static_cast<std::size_t>(group.kept[static_cast<std::size_t>(k)])];
+    };
+    const auto most = [&](int k) { return bounds(extent(k), nest_.extents).max; };
+    total_work_ = total_work_ + extent(0) * (most(1) * most(2));
+  }
+
+  // A load of a transposed group whose block is transposed before its loops read it.
+  struct Staged {
+    BufferId buffer;
+    Expr index;
+    std::string element;  // of the block, as text
+  };
+  // Loads along the rows of the block, from memory that the kernel does not write.
+  void stage_loads(const NestGroup& group) {
+    const int row = group.kept[1], column = group.kept[2];
+    const std::int64_t width = bounds(nest_.extents[static_cast<std::size_t>(column)], nest_.extents).max,
+                       height = bounds(nest_.extents[static_cast<std::size_t>(row)], nest_.extents).max;
+    for (const NestMember& m : group.members) {
+      for (const Instr& instr : m.body.instrs) {
+        if (instr.code != OpCode::load || !instr.operands.empty() || local(instr.buffer) ||
+            has_value_symbol(instr.index))
+          continue;
+        const auto by_row = stride_of(instr.index, index_of(row)),
+                   by_column = stride_of(instr.index, index_of(column));
+        const Param& p = param(instr.buffer);
+        if (p.written || !by_row || !by_row->is_constant(1) || !by_column || by_column->is_constant(1) ||
+            by_column->is_constant(0) || staged(instr))
+          continue;
+        const std::string block = fmt::format("block{}", staged_.size());
+        staged_.push_back(
+            {instr.buffer, instr.index, fmt::format("{}[i{} * {} + i{}]", block, row, width, column)});
+        lines(2).push_back(
+            fmt::format("alignas(64) {} {}[{}];", storage_type(p.dtype), block, height * width));
+        lines(2).push_back(transpose_line(group, block, std::to_string(width), instr.buffer, instr.index));
+      }
+    }
+  }
+  const Staged* staged(const Instr& load) const {
+    const auto found = std::ranges::find_if(staged_, [&](const Staged& s) {
+      return unmutated(graph_, s.buffer) == unmutated(graph_, load.buffer) && s.index == load.index;
+    });
+    return found == staged_.end() ? nullptr : &*found;
   }
 
   static std::string narrowed(DType dtype, const std::string& v) {
@@ -787,6 +844,7 @@ class Emitter {
   std::vector<std::vector<std::string>> inner_lines_;
   std::map<std::string, Value> known_, group_known_;
   std::vector<Register> registers_;
+  std::vector<Staged> staged_;  // of the group being emitted
   std::vector<Value> values_;
   std::vector<std::string> angles_;  // arguments of sin and cos of f32 in the group
   std::vector<std::string> turned_;  // the lines that compute these begin so

@@ -53,6 +53,28 @@ output %a  output %b  output %c  output %d
   EXPECT_THAT(braid({"explain", text}).out, Not(HasSubstr("matrix library")));
 }
 
+TEST(Explain, NamesLoopsThatVisitTheirDataAgainAndAgain) {
+  const Folder folder;
+  const std::string text = folder.file("prefix.braid", R"(graph prefix
+input %x: f32[2000]  input %z: f32[2000, 50]
+%all: f32[2000] = reduction sum over [2000] from "prefix" { %0 = load %x[min(i0, i1)] store %0 }
+%once: f32[2000] = reduction sum over [50] from "sum" { %0 = load %z store %0 }
+output %all  output %once
+)");
+  const ProcessResult result = braid({"explain", text, "--passes", "dead_code"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              HasSubstr("Loops that compute more than ten times as long as their data take to move\n"
+                        "  all: "));
+  EXPECT_THAT(result.out, HasSubstr(" times, 4e+06 operations   <- prefix\n"));
+  EXPECT_THAT(result.out, Not(HasSubstr("<- sum")));
+  const ProcessResult json = braid({"explain", text, "--passes", "dead_code", "--json"});
+  const nlohmann::json slow = nlohmann::json::parse(json.out)["slow_loops"];
+  ASSERT_EQ(slow.size(), 1u) << slow;
+  EXPECT_EQ(slow[0]["kernel"], "all");
+  EXPECT_GT(slow[0]["times"], 10);
+}
+
 TEST(Explain, PrintsPerPassWhatEachCollectiveCostsAndWhyItStays) {
   const Folder folder;
   const ProcessResult result =

@@ -33,6 +33,13 @@ input %x: f32[n, m] input %z: f32[m, n]
 %y: f32[m, n] = pointwise { %0 = load %x[m*i1 + i0] %1 = load %z %2 = add %0, %1 %3 = abs %2 store %3 }
 output %y)";
 
+// Several elements of narrower and wider types than the result.
+constexpr const char* kTransposedChoice = R"(graph main
+dim n in [1, 150] dim m in [1, 150]
+input %b: bool[n, m] input %h: f16[n, m] input %q: i64[n, m]
+%y: f32[m, n] = pointwise { %0 = load %b[m*i1 + i0] %1 = load %h[m*i1 + i0] %2 = load %q[m*i1 + i0] %3 = cast f32 %1 %4 = cast f32 %2 %5 = where %0, %3, %4 store %5 }
+output %y)";
+
 constexpr const char* kFixed = R"(graph main
 input %x: f32[3, 37, 70] input %b: u8[64, 48]
 %y: f32[3, 70, 37] = pointwise { %0 = load %x[2590*i0 + 70*i2 + i1] store %0 }
@@ -54,6 +61,7 @@ void CppCopies::SetUpTestSuite() {
   compiled_->add("repeat", copy_of("f32", "n, m", "n, 3*m", "m*i0 + floordiv(i1, 3)"));
   compiled_->add("clamp", copy_of("f32", "n, m", "n, m + 4", "m*i0 + min(max(i1 - 2, 0), m - 1)"));
   compiled_->add("transposed_sum", kTransposedSum);
+  compiled_->add("transposed_choice", kTransposedChoice);
   compiled_->add("fixed", kFixed);
   compiled_->build();
 }
@@ -64,7 +72,8 @@ TEST_F(CppCopies, BlocksAndTheirEdges) {
       SCOPED_TRACE(fmt::format("{} x {}", n, m));
       for (const char* type : kTypes)
         compiled().expect_like_interpreter(fmt::format("transpose_{}", type), {{"n", n}, {"m", m}}, 0);
-      for (const char* name : {"rows_apart", "tile", "repeat", "clamp", "transposed_sum"})
+      for (const char* name :
+           {"rows_apart", "tile", "repeat", "clamp", "transposed_sum", "transposed_choice"})
         compiled().expect_like_interpreter(name, {{"n", n}, {"m", m}}, 0);
     }
   }
