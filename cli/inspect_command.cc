@@ -58,7 +58,7 @@ void print(const ModelFacts& facts, const Report& report) {
   }
 }
 
-ordered_json values_json(const std::vector<ModelFacts::Value>& values) {
+ordered_json interface_json(const std::vector<ModelFacts::Value>& values) {
   ordered_json all = ordered_json::array();
   for (const ModelFacts::Value& v : values) {
     all.push_back({{"name", v.name},
@@ -74,8 +74,8 @@ void fill(const ModelFacts& facts, ordered_json& json) {
           {"producer", facts.producer},
           {"opsets", facts.opsets},
           {"dims", facts.dims},
-          {"inputs", values_json(facts.inputs)},
-          {"outputs", values_json(facts.outputs)},
+          {"inputs", interface_json(facts.inputs)},
+          {"outputs", interface_json(facts.outputs)},
           {"weights", facts.weights},
           {"weight_bytes", facts.weight_bytes},
           {"operators", ordered_json::array()},

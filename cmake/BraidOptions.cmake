@@ -66,26 +66,43 @@ endif()
 # Files of a room are compiled about eight at a time, which halves the time: their headers are parsed and their templates
 # instantiated once. So names of one file's own (in its unnamed namespace) must differ from those of the files beside it.
 # A hash of its path puts a file into a group, so that a new file changes one group only; the number of groups is a power of
-# two, so that it seldom changes. SKIP_UNITY_BUILD_INCLUSION is for files that need one of their neighbours' names. The
-# preset `alone` builds without this.
+# two, so that it seldom changes. Files that include the JSON library, whose header takes as long as a small file, have groups
+# of their own. SKIP_UNITY_BUILD_INCLUSION is for files that need one of their neighbours' names. The preset `alone` builds
+# without this.
 option(BRAID_UNITY "Compile several files of a room at a time" ON)
-function(braid_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_MODE GROUP)
-  get_target_property(sources ${target} SOURCES)
-  list(LENGTH sources count)
+# Sets the groups of these files; `most` is the number of files from which on there are more groups.
+function(braid_unity_groups name most)
+  list(LENGTH ARGN count)
   set(groups 1)
-  while(count GREATER 8)
+  while(count GREATER ${most})
     math(EXPR count "${count} / 2")
     math(EXPR groups "${groups} * 2")
   endwhile()
-  foreach(source IN LISTS sources)
+  foreach(source IN LISTS ARGN)
     get_filename_component(path "${source}" ABSOLUTE)
     file(RELATIVE_PATH path "${PROJECT_SOURCE_DIR}" "${path}")
     string(MD5 hash "${path}")
     string(SUBSTRING "${hash}" 0 6 hash)
     math(EXPR group "0x${hash} % ${groups}")
-    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${target}_${group}")
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${name}_${group}")
   endforeach()
+endfunction()
+function(braid_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${target} SOURCES)
+  set(with_json "")
+  set(others "")
+  foreach(source IN LISTS sources)
+    get_filename_component(path "${source}" ABSOLUTE)
+    file(STRINGS "${path}" json REGEX "#include <nlohmann/json\\.hpp>" LIMIT_COUNT 1)
+    if(json)
+      list(APPEND with_json "${source}")
+    else()
+      list(APPEND others "${source}")
+    endif()
+  endforeach()
+  braid_unity_groups(${target} 8 ${others})
+  braid_unity_groups(${target}_json 16 ${with_json})
   if(BRAID_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # Of types in an unnamed namespace, of which it takes every included file's for a header's.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
