@@ -116,6 +116,13 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
     }
     records.push_back(std::move(record));
   }
+  for (const std::string& name : options.print_after) {
+    const bool ran =
+        name == "all" ? !passes.empty() : std::ranges::find(passes, name, &Pass::name) != passes.end();
+    if (options.print && !ran)
+      options.print(name == "all" ? std::string("// the pass list is empty\n")
+                                  : fmt::format("// {} is not in the pass list\n", name));
+  }
   return records;
 }
 

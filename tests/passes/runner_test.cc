@@ -308,6 +308,16 @@ TEST(Runner, PrintsAfterThePassesThatWereAskedFor) {
   EXPECT_THAT(out, ::testing::Not(HasSubstr("fuse_vertical")));
 }
 
+TEST(Runner, SaysThatAPassToPrintAfterIsNotInTheList) {
+  std::string out;
+  ir::Schedule s = ir::parse_schedule(kTwoCollectives);
+  const auto print = [&](const std::string& t) { out += t; };
+  run_passes(s, {}, {.print_after = {"all"}, .print = print});
+  run_passes(s, default_passes(), {.print_after = {"all", "sink_waits"}, .print = print});
+  EXPECT_THAT(out, ::testing::StartsWith("// the pass list is empty\n"));
+  EXPECT_THAT(out, ::testing::EndsWith("// sink_waits is not in the pass list\n"));
+}
+
 TEST(Registry, ListsPassesWithTheirOptions) {
   EXPECT_THAT(list_passes(), HasSubstr("plan_memory"));
   EXPECT_THAT(list_passes(), HasSubstr("arena_alignment=64"));
