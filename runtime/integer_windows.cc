@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/team.h"
+#include "runtime/transpose.h"
 
 namespace braid::rt {
 namespace {
@@ -19,17 +20,60 @@ int64_t volume(const ConvolutionShape& s, const std::array<int64_t, kMaxSpatial>
 
 bool is_depthwise(const ConvolutionShape& s) { return s.channels == 1 && s.filters == 1 && s.groups > 1; }
 
-// The shape with its images row-major, channels last.
-ConvolutionShape channels_last(ConvolutionShape s) {
-  int64_t elements = s.groups;
-  s.a_channel = 1;
-  for (int d = s.spatial - 1; d >= 0; --d) {
-    s.a_spatial[static_cast<size_t>(d)] = elements;
-    elements *= s.in[static_cast<size_t>(d)];
+// Images with their channels last: those that are given, or copies.
+class ChannelsLast {
+ public:
+  explicit ChannelsLast(const ConvolutionShape& given) : given_(given), shape_(given) {
+    channels_ = given.groups * given.channels;
+    shape_.a_channel = 1;
+    if (given.a_channel == 1 || channels_ == 1) return;
+    int64_t elements = channels_;
+    for (int d = given.spatial - 1; d >= 0; --d) {
+      shape_.a_spatial[static_cast<size_t>(d)] = elements;
+      elements *= given.in[static_cast<size_t>(d)];
+    }
+    shape_.a_batch = elements;
+    copied_.resize(static_cast<size_t>(given.batch * elements));
   }
-  s.a_batch = elements;
-  return s;
-}
+
+  const ConvolutionShape& shape() const { return shape_; }
+  const uint8_t* images(const uint8_t* a, bool parallel) const {
+    if (copied_.empty()) return a;
+    const auto last = static_cast<size_t>(given_.spatial - 1);
+    const int64_t lines = given_.batch * volume(given_, given_.in) / std::max<int64_t>(given_.in[last], 1);
+    parallel_for(lines, parallel, [&](int64_t begin, int64_t end) {
+      for (int64_t line = begin; line < end; ++line) copy_line(a, line);
+    });
+    return copied_.data();
+  }
+
+ private:
+  // Copies the pixels along the last dimension.
+  void copy_line(const uint8_t* a, int64_t line) const {
+    const auto last = static_cast<size_t>(given_.spatial - 1);
+    const int64_t pixels = given_.in[last], step = given_.a_spatial[last];
+    int64_t rest = line, from = 0;
+    for (int d = given_.spatial - 2; d >= 0; --d) {
+      const auto k = static_cast<size_t>(d);
+      from += rest % given_.in[k] * given_.a_spatial[k];
+      rest /= given_.in[k];
+    }
+    const uint8_t* const x = a + from + rest * given_.a_batch;
+    uint8_t* const y = copied_.data() + line * pixels * channels_;
+    if (step == 1) {
+      transpose_block(y, channels_, x, given_.a_channel, pixels, channels_);
+      return;
+    }
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      for (int64_t c = 0; c < channels_; ++c)
+        y[pixel * channels_ + c] = x[pixel * step + c * given_.a_channel];
+    }
+  }
+
+  ConvolutionShape given_, shape_;
+  int64_t channels_ = 1;
+  mutable std::vector<uint8_t> copied_;
+};
 
 // Where a row of the product, one position of the result, lies.
 struct RowAt {
@@ -104,7 +148,7 @@ struct WindowAt {
   bool inside = true;
 };
 
-// The windows of one group.
+// The windows of one group; images have their channels last.
 class WindowRows final : public ByteRows {
  public:
   WindowRows(const ConvolutionShape& s, const WindowTaps& taps, const uint8_t* a)
@@ -114,7 +158,7 @@ class WindowRows final : public ByteRows {
         flip_(s.type == DType::i8 ? 0x80 : 0),
         taps_(static_cast<int64_t>(taps.offset.size())) {
     const int last = s.spatial - 1;
-    bool plain = flip_ == 0 && s.a_channel == 1 && s.channels % kByteGroup == 0 && taps_ == 1;
+    bool plain = flip_ == 0 && s.channels % kByteGroup == 0 && taps_ == 1;
     int64_t next = s.a_spatial[static_cast<size_t>(last)];
     for (int d = last; d >= 0; --d) {
       const auto k = static_cast<size_t>(d);
@@ -125,7 +169,7 @@ class WindowRows final : public ByteRows {
     row_ = s.a_spatial[static_cast<size_t>(last)];
     // Adjacent taps of the last dimension are adjacent in memory.
     const auto k = static_cast<size_t>(last);
-    along_ = s.a_channel == 1 && s.dilation[k] == 1 && s.a_spatial[k] == s.channels ? s.taps[k] : 1;
+    along_ = s.dilation[k] == 1 && s.a_spatial[k] == s.channels ? s.taps[k] : 1;
   }
   const uint8_t* direct(int64_t row) const override { return direct_ ? a_ + row * row_ : nullptr; }
   int64_t direct_stride() const override { return row_; }
@@ -144,10 +188,8 @@ class WindowRows final : public ByteRows {
       const int64_t from = window.offset + window_.offset[t], count = step * s_.channels;
       if (!window.inside && !window.has(s_, window_.along[t])) {
         std::memset(part, 0, static_cast<size_t>(count));
-      } else if (s_.a_channel == 1) {
-        std::memcpy(part, a_ + from, static_cast<size_t>(count));
       } else {
-        for (int64_t c = 0; c < count; ++c) part[c] = a_[from + c * s_.a_channel];
+        std::memcpy(part, a_ + from, static_cast<size_t>(count));
       }
     }
     if (const uint8_t flip = flip_; flip != 0) {
@@ -202,20 +244,21 @@ class ByteConvolution final : public WindowKernel {
  public:
   ByteConvolution(const ConvolutionShape& shape, const std::vector<std::unique_ptr<ByteMatrix>>& groups,
                   int threads)
-      : s_(shape),
+      : input_(shape),
+        s_(input_.shape()),
         groups_(groups),
         threads_(threads),
         depth_(volume(shape, shape.taps) * shape.channels),
-        taps_(shape) {
+        taps_(s_) {
     work_ = (byte_scratch(depth_) + 63) / 64 * 64;
     memory_ = aligned_bytes(work_ * static_cast<size_t>(threads));
   }
   void run(const WindowArgs& args) const override {
+    const uint8_t* const a = input_.images(static_cast<const uint8_t*>(args.a), threads_ > 1);
     parallel_for(rows_of(s_), threads_ > 1, [&](int64_t begin, int64_t end, int own) {
       const auto thread = static_cast<size_t>(own);
       for (int64_t g = 0; g < s_.groups; ++g) {
-        const WindowRows rows(s_, taps_,
-                              static_cast<const uint8_t*>(args.a) + g * s_.channels * s_.a_channel);
+        const WindowRows rows(s_, taps_, a + g * s_.channels);
         const WindowSums sums(s_, args, g * s_.filters);
         multiply_bytes(
             {s_.filters, depth_, s_.type == DType::i8, groups_[static_cast<size_t>(g)]->byte_panels()}, rows,
@@ -226,6 +269,7 @@ class ByteConvolution final : public WindowKernel {
   const char* name() const override { return "bytes"; }
 
  private:
+  ChannelsLast input_;
   ConvolutionShape s_;
   const std::vector<std::unique_ptr<ByteMatrix>>& groups_;
   int threads_;
@@ -238,8 +282,8 @@ class ByteConvolution final : public WindowKernel {
 class ByteDepthwise final : public WindowKernel {
  public:
   ByteDepthwise(const ConvolutionShape& given, const int32_t* weights, int threads)
-      : given_(given),
-        s_(given.a_channel == 1 ? given : channels_last(given)),
+      : input_(given),
+        s_(input_.shape()),
         weights_(weights),
         threads_(threads),
         taps_(volume(s_, s_.taps)),
@@ -247,14 +291,9 @@ class ByteDepthwise final : public WindowKernel {
         zeros_(static_cast<size_t>(s_.groups)) {
     pointers_.resize(static_cast<size_t>(taps_ * kTogether * threads));
     sums_.resize(static_cast<size_t>(kTogether * kChannels * threads));
-    if (given.a_channel != 1) copied_.resize(static_cast<size_t>(s_.batch * s_.a_batch));
   }
   void run(const WindowArgs& args) const override {
-    const auto* a = static_cast<const uint8_t*>(args.a);
-    if (!copied_.empty()) {
-      copy(a);
-      a = copied_.data();
-    }
+    const uint8_t* const a = input_.images(static_cast<const uint8_t*>(args.a), threads_ > 1);
     parallel_for(rows_of(s_), threads_ > 1, [&](int64_t begin, int64_t end, int own) {
       const auto thread = static_cast<size_t>(own);
       const uint8_t** const pointers = pointers_.data() + thread * static_cast<size_t>(taps_ * kTogether);
@@ -294,26 +333,10 @@ class ByteDepthwise final : public WindowKernel {
     }
   }
 
-  // Images of any strides, channels last.
-  void copy(const uint8_t* a) const {
-    const int64_t pixels = volume(s_, s_.in);
-    parallel_for(s_.batch * pixels, threads_ > 1, [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) {
-        int64_t rest = n % pixels, offset = n / pixels * given_.a_batch;
-        for (int d = s_.spatial - 1; d >= 0; --d) {
-          const auto k = static_cast<size_t>(d);
-          offset += rest % s_.in[k] * given_.a_spatial[k];
-          rest /= s_.in[k];
-        }
-        for (int64_t c = 0; c < s_.groups; ++c)
-          copied_[static_cast<size_t>(n * s_.groups + c)] = a[offset + c * given_.a_channel];
-      }
-    });
-  }
-
   static constexpr int64_t kTogether = 8, kChannels = kTileColumns;  // of a tile
   static_assert(kChannels >= kWholeColumns && kBytePanel >= kWholeColumns && kBytePanel <= kTileColumns);
-  ConvolutionShape given_, s_;
+  ChannelsLast input_;
+  ConvolutionShape s_;
   const int32_t* weights_;
   int threads_;
   int64_t taps_;
@@ -321,8 +344,7 @@ class ByteDepthwise final : public WindowKernel {
   std::vector<uint8_t> zeros_;  // the elements of taps outside of the image
   // per thread: the addresses of the elements that each tap of a few positions reads
   mutable std::vector<const uint8_t*> pointers_;
-  mutable std::vector<int32_t> sums_;    // per thread
-  mutable std::vector<uint8_t> copied_;  // images whose channels are not adjacent
+  mutable std::vector<int32_t> sums_;  // per thread
 };
 
 ConvolutionShape only_weights(const ConvolutionShape& s) {
