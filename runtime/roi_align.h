@@ -67,40 +67,62 @@ BRAID_HOST_DEVICE inline RoiAlignSamples roi_align_inside(T start, T bin, int64_
   return {static_cast<int64_t>(begin), static_cast<int64_t>(end)};
 }
 
-// The bin (ph, pw) of a region, which is x1, y1, x2, y2, in one channel of an image.
+// A sample along one axis.
 template <class T>
-BRAID_HOST_DEVICE inline T roi_align_element(const T* image, const T* region, int64_t ph, int64_t pw,
-                                             const RoiAlignOptions& o) {
-  const T scale = static_cast<T>(o.spatial_scale), offset = o.half_pixel ? T(0.5) : T(0);
-  const T x1 = region[0] * scale - offset, y1 = region[1] * scale - offset;
-  T width = region[2] * scale - offset - x1, height = region[3] * scale - offset - y1;
-  if (!o.half_pixel) {  // malformed regions become one pixel large
-    if (!(width > T(1))) width = T(1);
-    if (!(height > T(1))) height = T(1);
+struct RoiAlignPoint {
+  bool inside = false;
+  int64_t low = 0, high = 0;
+  T weight = T(0);  // of `high`
+};
+
+// The bins of a region along one axis. Regions are x1, y1, x2, y2.
+template <class T>
+struct RoiAlignAxis {
+  T start, bin;
+  int64_t count;  // samples of a bin
+  int64_t size, sampling_ratio;
+
+  BRAID_HOST_DEVICE RoiAlignAxis(const T* region, bool vertical, const RoiAlignOptions& o)
+      : size(vertical ? o.height : o.width), sampling_ratio(o.sampling_ratio) {
+    const T scale = static_cast<T>(o.spatial_scale), offset = o.half_pixel ? T(0.5) : T(0);
+    start = region[vertical ? 1 : 0] * scale - offset;
+    T length = region[vertical ? 3 : 2] * scale - offset - start;
+    if (!o.half_pixel && !(length > T(1))) length = T(1);  // malformed regions become one pixel large
+    bin = length / static_cast<T>(vertical ? o.pooled_height : o.pooled_width);
+    count = roi_align_samples(bin, sampling_ratio);
   }
-  const T bin_height = height / static_cast<T>(o.pooled_height),
-          bin_width = width / static_cast<T>(o.pooled_width);
-  const int64_t rows = roi_align_samples(bin_height, o.sampling_ratio),
-                columns = roi_align_samples(bin_width, o.sampling_ratio);
-  const T top = y1 + static_cast<T>(ph) * bin_height, left = x1 + static_cast<T>(pw) * bin_width;
-  const RoiAlignSamples down = roi_align_inside(top, bin_height, rows, o.height, o.sampling_ratio),
-                        across = roi_align_inside(left, bin_width, columns, o.width, o.sampling_ratio);
+  BRAID_HOST_DEVICE T start_of(int64_t p) const { return start + static_cast<T>(p) * bin; }
+  BRAID_HOST_DEVICE RoiAlignSamples samples(int64_t p) const {
+    return roi_align_inside(start_of(p), bin, count, size, sampling_ratio);
+  }
+  BRAID_HOST_DEVICE RoiAlignPoint<T> point(int64_t p, int64_t sample) const {
+    RoiAlignPoint<T> found;
+    const T at = start_of(p) + (static_cast<T>(sample) + T(0.5)) * bin / static_cast<T>(count);
+    found.inside = roi_align_neighbours(at, size, found.low, found.high, found.weight);
+    return found;
+  }
+};
+
+// A bin in one channel of an image. `down` and `across` give the point of a sample.
+template <class T, class Down, class Across>
+BRAID_HOST_DEVICE inline T roi_align_bin(const T* image, const RoiAlignOptions& o, int64_t rows,
+                                         int64_t columns, const RoiAlignSamples& in_rows,
+                                         const RoiAlignSamples& in_columns, const Down& down,
+                                         const Across& across) {
   T result = T(0);
   // Samples that are left out count as zeros, as all outside of the image.
-  bool first = down.end - down.begin == rows && across.end - across.begin == columns;
-  for (int64_t iy = down.begin; iy < down.end; ++iy) {
-    const T y = top + (static_cast<T>(iy) + T(0.5)) * bin_height / static_cast<T>(rows);
-    for (int64_t ix = across.begin; ix < across.end; ++ix) {
-      const T x = left + (static_cast<T>(ix) + T(0.5)) * bin_width / static_cast<T>(columns);
-      int64_t y_low = 0, y_high = 0, x_low = 0, x_high = 0;
-      T ly = T(0), lx = T(0), parts[4] = {T(0), T(0), T(0), T(0)};
-      if (roi_align_neighbours(y, o.height, y_low, y_high, ly) &&
-          roi_align_neighbours(x, o.width, x_low, x_high, lx)) {
-        const T hy = T(1) - ly, hx = T(1) - lx;
-        parts[0] = hy * hx * image[y_low * o.width + x_low];
-        parts[1] = hy * lx * image[y_low * o.width + x_high];
-        parts[2] = ly * hx * image[y_high * o.width + x_low];
-        parts[3] = ly * lx * image[y_high * o.width + x_high];
+  bool first = in_rows.end - in_rows.begin == rows && in_columns.end - in_columns.begin == columns;
+  for (int64_t iy = in_rows.begin; iy < in_rows.end; ++iy) {
+    const RoiAlignPoint<T> y = down(iy);
+    for (int64_t ix = in_columns.begin; ix < in_columns.end; ++ix) {
+      const RoiAlignPoint<T> x = across(ix);
+      T parts[4] = {T(0), T(0), T(0), T(0)};
+      if (y.inside && x.inside) {
+        const T hy = T(1) - y.weight, hx = T(1) - x.weight;
+        parts[0] = hy * hx * image[y.low * o.width + x.low];
+        parts[1] = hy * x.weight * image[y.low * o.width + x.high];
+        parts[2] = y.weight * hx * image[y.high * o.width + x.low];
+        parts[3] = y.weight * x.weight * image[y.high * o.width + x.high];
       }
       if (o.maximum) {
         for (const T part : parts) {
@@ -114,6 +136,17 @@ BRAID_HOST_DEVICE inline T roi_align_element(const T* image, const T* region, in
   }
   const int64_t count = rows * columns > 1 ? rows * columns : 1;
   return o.maximum ? result : result / static_cast<T>(count);
+}
+
+// The bin (ph, pw) of a region in one channel of an image.
+template <class T>
+BRAID_HOST_DEVICE inline T roi_align_element(const T* image, const T* region, int64_t ph, int64_t pw,
+                                             const RoiAlignOptions& o) {
+  const RoiAlignAxis<T> down(region, true, o), across(region, false, o);
+  return roi_align_bin(
+      image, o, down.count, across.count, down.samples(ph), across.samples(pw),
+      [&](int64_t sample) { return down.point(ph, sample); },
+      [&](int64_t sample) { return across.point(pw, sample); });
 }
 
 }  // namespace braid::rt

@@ -3,6 +3,8 @@
 // spatial_scale.
 #pragma once
 
+#include <vector>
+
 #include "runtime/extern_kernel.h"
 #include "runtime/roi_align.h"
 #include "runtime/team.h"
@@ -24,6 +26,43 @@ inline RoiAlignOptions roi_align_options(const BraidExternCall* call) {
           integer("maximum") != 0};
 }
 
+// The points of all bins of a region along one axis, which its channels share.
+template <class T>
+class RoiAlignPoints {
+ public:
+  // Does nothing if there would be too many.
+  void list(const RoiAlignAxis<T>& axis, int64_t bins) {
+    constexpr int64_t kMost = 4096;
+    listed_ = false;
+    points_.clear();
+    samples_.clear();
+    first_.clear();
+    int64_t count = 0;
+    for (int64_t p = 0; p < bins; ++p) {
+      samples_.push_back(axis.samples(p));
+      first_.push_back(count - samples_.back().begin);
+      count += samples_.back().end - samples_.back().begin;
+      if (count > kMost) return;
+    }
+    for (int64_t p = 0; p < bins; ++p) {
+      const RoiAlignSamples& in = samples_[static_cast<size_t>(p)];
+      for (int64_t i = in.begin; i < in.end; ++i) points_.push_back(axis.point(p, i));
+    }
+    listed_ = true;
+  }
+  bool listed() const { return listed_; }
+  const RoiAlignSamples& samples(int64_t p) const { return samples_[static_cast<size_t>(p)]; }
+  const RoiAlignPoint<T>& point(int64_t p, int64_t sample) const {
+    return points_[static_cast<size_t>(first_[static_cast<size_t>(p)] + sample)];
+  }
+
+ private:
+  bool listed_ = false;
+  std::vector<RoiAlignPoint<T>> points_;
+  std::vector<RoiAlignSamples> samples_;
+  std::vector<int64_t> first_;  // where the points of a bin's sample 0 would be
+};
+
 template <class T>
 const char* roi_align_all(const BraidExternCall* call) {
   const RoiAlignOptions o = roi_align_options(call);
@@ -33,14 +72,27 @@ const char* roi_align_all(const BraidExternCall* call) {
           *regions = static_cast<const T*>(call->reads[1].data);
   const int64_t* images = static_cast<const int64_t*>(call->reads[2].data);
   T* to = static_cast<T*>(y.data);
-  parallel_for(planes, planes * o.pooled_height * o.pooled_width > 1024, [&](int64_t begin, int64_t end) {
+  parallel_for(planes, planes * o.pooled_height * o.pooled_width > 1024, [=](int64_t begin, int64_t end) {
+    RoiAlignPoints<T> down, across;
     for (int64_t plane = begin; plane < end; ++plane) {
       const int64_t region = plane / channels, channel = plane % channels;
-      const T* image = x + (images[region] * channels + channel) * o.height * o.width;
+      const T *image = x + (images[region] * channels + channel) * o.height * o.width,
+              *box = regions + region * 4;
+      const RoiAlignAxis<T> vertical(box, true, o), horizontal(box, false, o);
+      if (plane == begin || channel == 0) {
+        down.list(vertical, o.pooled_height);
+        across.list(horizontal, o.pooled_width);
+      }
+      T* bins = to + plane * o.pooled_height * o.pooled_width;
       for (int64_t ph = 0; ph < o.pooled_height; ++ph) {
-        for (int64_t pw = 0; pw < o.pooled_width; ++pw)
-          to[(plane * o.pooled_height + ph) * o.pooled_width + pw] =
-              roi_align_element(image, regions + region * 4, ph, pw, o);
+        for (int64_t pw = 0; pw < o.pooled_width; ++pw, ++bins) {
+          *bins = down.listed() && across.listed()
+                      ? roi_align_bin(
+                            image, o, vertical.count, horizontal.count, down.samples(ph), across.samples(pw),
+                            [&](int64_t k) -> const RoiAlignPoint<T>& { return down.point(ph, k); },
+                            [&](int64_t k) -> const RoiAlignPoint<T>& { return across.point(pw, k); })
+                      : roi_align_element(image, box, ph, pw, o);
+        }
       }
     }
   });

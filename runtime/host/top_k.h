@@ -22,10 +22,15 @@ bool top_k_before(T a, int64_t i, T b, int64_t j, bool largest) {
   return largest ? a > b : a < b;
 }
 
-inline constexpr int64_t kTopKBlock = 32;
+// Returns whether an element may come before `last`: an equal one, which is later, does not.
+template <class T>
+bool top_k_may_be_before(T a, T last, bool largest) {
+  return largest ? !(a <= last) : !(a >= last);
+}
 
-// Returns whether an element of a block may come before `last`: an equal one, which is later, does not.
-// Vectors compare the block at once.
+inline constexpr int64_t kTopKBlock = 16;
+
+// Returns whether an element of a block may. Vectors compare the block at once.
 template <class T>
 bool top_k_any_before(const T* x, T last, bool largest) {
   int any = 0;
@@ -75,7 +80,9 @@ void top_k_row(const T* x, int64_t n, int64_t k, bool largest, T* values, int64_
     const int64_t end = n - i < kTopKBlock ? n : i + kTopKBlock;
     if (end - i < kTopKBlock || top_k_any_before(x + i, values[0], largest)) {
       for (int64_t j = i; j < end; ++j) {
-        if (top_k_before(x[j], j, values[0], positions[0], largest)) sift_down(k, x[j], j);
+        if (top_k_may_be_before(x[j], values[0], largest) &&
+            top_k_before(x[j], j, values[0], positions[0], largest))
+          sift_down(k, x[j], j);
       }
     }
     i = end;
