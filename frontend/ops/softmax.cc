@@ -36,7 +36,9 @@ std::vector<int> normalized_axes(OpContext& c) {
 
 void lower_softmax(OpContext& c) {
   const Shifted s = shift(c, normalized_axes(c));
-  c.set_output(0, c.lowering().cast(binary(c.lowering(), OpCode::div, s.exponential, s.sum), c.dtype(0)));
+  // One division for all elements of a sum. It is at least 1, so its reciprocal is finite.
+  const TensorBox factor = unary(c.lowering(), OpCode::reciprocal, s.sum);
+  c.set_output(0, c.lowering().cast(binary(c.lowering(), OpCode::mul, s.exponential, factor), c.dtype(0)));
 }
 
 void lower_log_softmax(OpContext& c) {
