@@ -319,6 +319,10 @@ WITHOUT = {
     "lists are taken apart while compiling": "Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceEmpty "
     "SequenceErase SequenceInsert SequenceLength SplitToSequence ConcatFromSequence",
     "its result is known while compiling": "Constant Shape Size MelWeightMatrix RandomNormal RandomUniform",
+    "models of them stand in ../trees": "ai.onnx.ml.ArrayFeatureExtractor ai.onnx.ml.Binarizer ai.onnx.ml.FeatureVectorizer "
+    "ai.onnx.ml.Imputer ai.onnx.ml.LabelEncoder ai.onnx.ml.LinearClassifier ai.onnx.ml.LinearRegressor ai.onnx.ml.Normalizer "
+    "ai.onnx.ml.OneHotEncoder ai.onnx.ml.SVMClassifier ai.onnx.ml.SVMRegressor ai.onnx.ml.Scaler ai.onnx.ml.TreeEnsemble "
+    "ai.onnx.ml.TreeEnsembleClassifier ai.onnx.ml.TreeEnsembleRegressor",
     "its result's size depends on data": "NonZero NonMaxSuppression Unique Compress",
     "a collective": "DistCollective AllGather AllReduce AllToAll BatchSendRecv Broadcast OfRank Recv ReduceScatter Send ShardDimAllToAll "
     "WaitTensor com.microsoft.AllGather com.microsoft.AllReduce com.microsoft.AllToAll",
