@@ -85,8 +85,8 @@ class OneLibraryThread {
 // Appends post-op `op`; `operand` describes what an addition adds.
 void append_post_op(dnnl::post_ops& ops, PostOp op, float scale, const dnnl::memory::desc& operand);
 
-// The number of steps at the beginning of an epilogue that the library computes as we do. It does not for relu
-// and relu6, and without AVX2 for any function: it makes numbers of NaN there, and NaN of minus infinity.
+// The number of steps at the beginning of an epilogue that the library computes as we do: not relu and relu6,
+// and without AVX2 no function. It makes numbers of NaN there, and NaN of minus infinity.
 int steps_of_library(const Epilogue& epilogue);
 // The steps of an epilogue before step `at`, and from it on.
 Epilogue steps_before(const Epilogue& epilogue, int at);

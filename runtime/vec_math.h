@@ -1,7 +1,8 @@
 // Elementary functions of generated loops: branch-free and inlined, so that the host compiler vectorises the
 // enclosing loop. Largest errors over all of float, with FMA (checked by tests/codegen/vec_math_test.cc):
 //
-//   exp 1.5 ulp   log 2   tanh 3   erf 2   sigmoid 3   sin, cos 1.6   pow 1   rsqrt 1.5   all others 1
+//   exp 1.5 ulp   log 2   tanh 3   erf 2   sigmoid 3   sin, cos 1.6   asin 2.5   acos, rsqrt 1.5
+//   atan 2   pow and all others 1
 //
 // Infinities, NaN, subnormals and (for sin, cos) huge arguments give libm's results. Doubles use libm.
 //
@@ -143,37 +144,19 @@ inline double expm1_core(double x) {
   return p * (x * x) + x;
 }
 
-// The angle in [0, pi/2] of the point (x, y), both not negative.
-inline double angle_core(double y, double x) {
-  const bool steep = y > x;
-  double t = steep ? x / y : y / x;
-  const bool middle = t > 0.4142135623730951;  // tan(pi/8): atan(t) = pi/4 + atan((t - 1) / (t + 1))
-  t = middle ? (t - 1.0) / (t + 1.0) : t;
-  const double z = t * t;
-  double p = 1.0 / 25.0;
-  p = p * z - 1.0 / 23.0;
-  p = p * z + 1.0 / 21.0;
-  p = p * z - 1.0 / 19.0;
-  p = p * z + 1.0 / 17.0;
-  p = p * z - 1.0 / 15.0;
-  p = p * z + 1.0 / 13.0;
-  p = p * z - 1.0 / 11.0;
-  p = p * z + 1.0 / 9.0;
-  p = p * z - 1.0 / 7.0;
-  p = p * z + 1.0 / 5.0;
-  p = p * z - 1.0 / 3.0;
-  const double small = (middle ? 0.7853981633974483 : 0.0) + (t + t * z * p);
-  return steep ? 1.5707963267948966 - small : small;
-}
-
 }  // namespace vec
 
-inline float vexp(float x) {
-  float c = x > 89.0f ? 89.0f : x;  // comparisons are false for NaN, which passes through
-  c = c < -104.0f ? -104.0f : c;
-  const float t = c * 1.44269504f + 12582912.0f;
+namespace vec {
+
+// exp(x) as 2^n times the result, for |x| < 105. n + magic has the bits of n in its lowest ones.
+struct Power {
+  float mantissa;
+  uint32_t n_and_magic;
+};
+inline Power power(float x) {
+  const float t = x * 1.44269504f + 12582912.0f;
   const float n = t - 12582912.0f;
-  float r = c - n * 0.693145752f;
+  float r = x - n * 0.693145752f;
   r = r - n * 1.42860677e-6f;
   float p = 1.98756986e-4f;
   p = p * r + 1.39819994e-3f;
@@ -182,8 +165,21 @@ inline float vexp(float x) {
   p = p * r + 1.66666657e-1f;
   p = p * r + 0.5f;
   p = p * (r * r) + r;
-  p = p + 1.0f;
-  return vec::scale(p, static_cast<int32_t>(vec::bits(t) - 0x4b400000u));
+  return {p + 1.0f, bits(t)};
+}
+// exp(x) for |x| < 87.
+inline float exp_within(float x) {
+  const Power e = power(x);
+  return from_bits(bits(e.mantissa) + (e.n_and_magic << 23));
+}
+
+}  // namespace vec
+
+inline float vexp(float x) {
+  float c = x > 89.0f ? 89.0f : x;  // comparisons are false for NaN, which passes through
+  c = c < -104.0f ? -104.0f : c;
+  const vec::Power e = vec::power(c);
+  return vec::scale(e.mantissa, static_cast<int32_t>(e.n_and_magic - 0x4b400000u));
 }
 
 inline float vlog(float x) {
@@ -224,7 +220,8 @@ inline float vtanh(float x) {
   p = p * z + 1.33314422036e-1f;
   p = p * z - 3.33332819422e-1f;
   const float small = p * z * x + x;
-  const float large = __builtin_copysignf(1.0f - 2.0f / (vexp(2.0f * a) + 1.0f), x);
+  const float twice = a > 10.0f ? 20.0f : a + a;  // from 10 on, the result is 1
+  const float large = __builtin_copysignf(1.0f - 2.0f / (vec::exp_within(twice) + 1.0f), x);
   return a >= 0.625f ? large : small;  // NaN takes the polynomial
 }
 
@@ -240,7 +237,7 @@ inline float verf(float x) {
   r = r * t - 6.34846687e-1f;
   r = r * t - 1.28717512e-1f;
   r = r * t - t;
-  const float large = __builtin_copysignf(1.0f - vexp(r), x);
+  const float large = __builtin_copysignf(1.0f - vec::exp_within(r), x);
   float p = -5.96761703e-4f;
   p = p * s + 4.99119423e-3f;
   p = p * s - 2.67681349e-2f;
@@ -360,21 +357,56 @@ inline float vtan(float x) {
   return x == 0.0f ? x : static_cast<float>(y);
 }
 
+namespace vec {
+
+// The arc sine of a in [0, 1], or, if a > 1/2, half of what it lacks to pi/2.
+struct ArcSine {
+  float y;
+  bool far;
+};
+inline ArcSine arc_sine(float a) {
+  const bool far = a > 0.5f;
+  const float z = far ? 0.5f - 0.5f * a : a * a;
+  const float t = far ? __builtin_sqrtf(z) : a;
+  float p = 4.21662863e-2f;
+  p = p * z + 2.41795263e-2f;
+  p = p * z + 4.54703741e-2f;
+  p = p * z + 7.49529765e-2f;
+  p = p * z + 1.66667525e-1f;
+  return {t * z * p + t, far};
+}
+
+}  // namespace vec
+
 inline float vasin(float x) {
-  const double a = __builtin_fabs(static_cast<double>(x));
-  const double y = vec::angle_core(a, __builtin_sqrt((1.0 - a) * (1.0 + a)));
-  return __builtin_copysignf(static_cast<float>(y), x);
+  const vec::ArcSine s = vec::arc_sine(__builtin_fabsf(x));
+  return __builtin_copysignf(s.far ? 1.57079637f - (2.0f * s.y + 4.37113883e-8f) : s.y, x);
 }
 
 inline float vacos(float x) {
-  const double a = __builtin_fabs(static_cast<double>(x));
-  const double y = vec::angle_core(__builtin_sqrt((1.0 - a) * (1.0 + a)), a);
-  return static_cast<float>(x < 0.0f ? 3.141592653589793 - y : y);
+  const vec::ArcSine s = vec::arc_sine(__builtin_fabsf(x));
+  const float near = 1.57079637f - (__builtin_copysignf(s.y, x) + 4.37113883e-8f);
+  const float twice = 2.0f * s.y;
+  const float far = x < 0.0f ? 3.14159274f - (twice + 8.74227766e-8f) : twice;
+  return s.far ? far : near;
 }
 
 inline float vatan(float x) {
-  const double y = vec::angle_core(__builtin_fabs(static_cast<double>(x)), 1.0);
-  return __builtin_copysignf(static_cast<float>(y), x);
+  const float a = __builtin_fabsf(x);
+  const bool steep = a > 1.0f;
+  const float t = (steep ? 1.0f : a) / (steep ? a : 1.0f);
+  const float z = t * t;
+  float p = -1.79359389e-3f;
+  p = p * z + 1.09144810e-2f;
+  p = p * z - 3.11776130e-2f;
+  p = p * z + 5.79573595e-2f;
+  p = p * z - 8.40343665e-2f;
+  p = p * z + 1.09521811e-1f;
+  p = p * z - 1.42642408e-1f;
+  p = p * z + 1.99985482e-1f;
+  p = p * z - 3.33332991e-1f;
+  const float y = t * z * p + t;
+  return __builtin_copysignf(steep ? 1.57079637f - (y + 4.37113883e-8f) : y, x);
 }
 
 inline float vsinh(float x) {

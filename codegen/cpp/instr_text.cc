@@ -80,7 +80,7 @@ constexpr Row kRows[] = {
     {OpCode::mul, 1, kRounds, "{0} * {1}", "wrap_mul<{T}>({0}, {1})"},
     {OpCode::div, 3, kRounds, "{0} / {1}", "int_div<{T}>({0}, {1})"},
     {OpCode::mod, 8, kRounds, "float_mod<{T}>({0}, {1})", "int_mod<{T}>({0}, {1})"},
-    {OpCode::fmod, 8, kExact, "std::fmod({0}, {1})", "int_fmod<{T}>({0}, {1})"},
+    {OpCode::fmod, 8, kExact, "float_fmod({0}, {1})", "int_fmod<{T}>({0}, {1})"},
     {OpCode::pow, 20, kRounds, "vpow({0}, {1})", "int_pow<{T}>({0}, {1})"},
     {OpCode::min, 1, kExact, "vmin<{T}>({0}, {1})", "vmin<{T}>({0}, {1})", "{0} & {1}"},
     {OpCode::max, 1, kExact, "vmax<{T}>({0}, {1})", "vmax<{T}>({0}, {1})", "{0} | {1}"},

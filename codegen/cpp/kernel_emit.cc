@@ -426,6 +426,8 @@ class Emitter {
       const int level = no_loop ? 1 : static_cast<int>(depth) + 1;
       registers_.push_back({m.out, m.store, value, !no_loop});
       const bool rounds = !value.unrounded.empty() && !local(m.out);
+      if (dtype == DType::f16 && needs_store(m.out))
+        work_ += kWideWork;  // conversion takes as many operations
       if (needs_store(m.out))
         lines(level).push_back(store_line(m.out, m.store, rounds ? value.unrounded : value.text));
     }
@@ -569,11 +571,13 @@ class Emitter {
     const Expr work = trips * std::max(1, work_);
     total_work_ = total_work_ + work;
     if (order_.empty()) return;
+    const bool exact = std::ranges::all_of(reduced, [](const Reduced& r) { return r.how.is_exact(); });
+    heavy_ = heavy_ || work_ >= kWideWork;
+    light_sums_ = light_sums_ || (!exact && work_ < kWideWork);
     if (const std::vector<std::string> angles = angles_of(group); !angles.empty() && reduced.empty())
       return write_by_angle(angles);
     // The reduction of a whole tensor has no outer loop. Sums of floats depend on their order, and so on
     // where the loop is cut.
-    const bool exact = std::ranges::all_of(reduced, [](const Reduced& r) { return r.how.is_exact(); });
     const bool whole = nest_.flat || (nest_.outer == 0 && group.kept.empty() && sites_.empty());
     const bool merges = whole && !reduced.empty() && exact;
     const bool shared = merges || (nest_.flat && reduced.empty());
@@ -723,8 +727,9 @@ class Emitter {
                         bool thread = false) {
     std::string captured = "=";
     for (const std::string& name : results) captured += ", &" + name;
-    return fmt::format("parallel_for({}, {} > {}, [{}](int64_t begin, int64_t end{}) BRAID_INLINED {{", count,
-                       text(work), kParallelWork, captured, thread ? ", int thread" : "");
+    return fmt::format("{}parallel_for({}, {} > {}, [{}](int64_t begin, int64_t end{}) BRAID_INLINED {{",
+                       heavy_ && !light_sums_ ? "wide_" : "", count, text(work), kParallelWork, captured,
+                       thread ? ", int thread" : "");
   }
   static std::string part_head(int var) {
     return fmt::format("for (int64_t i{0} = begin; i{0} < end; ++i{0}) {{", var);
@@ -850,6 +855,9 @@ class Emitter {
   std::vector<std::string> turned_;  // the lines that compute these begin so
   int angle_work_ = 0;               // simple operations before the last of them, without sin and cos
   int turn_work_ = 0;                // those of sin and cos
+  // Heavy loops are in wide vectors. How floats add up depends on these, so what else is in the nest decides
+  // nothing about a light sum.
+  bool heavy_ = false, light_sums_ = false;
   int counter_ = 0, accumulators_ = 0, lists_ = 0, work_ = 0;
   Expr total_work_ = 0;
 };

@@ -29,6 +29,8 @@ KernelText emit_kernel(const ir::Graph& graph, const LoopNest& nest, const Overl
 
 // Rows of local memory up to this size are on the stack.
 inline constexpr std::int64_t kStackBytes = 16 * 1024;
+// Number of simple operations for a point from which on loops are in vectors of 512 bits.
+inline constexpr int kWideWork = 8;
 // Number of simple operations below which a second thread costs more than it saves.
 inline constexpr std::int64_t kParallelWork = 40000;
 
