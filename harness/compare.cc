@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "ir/element.h"
 
@@ -56,16 +57,17 @@ Difference compare(const ir::Tensor& a, const ir::Tensor& b, const Tolerance& to
     const double x = value_at(a, k), y = value_at(b, k);
     if (std::isnan(x) && std::isnan(y)) continue;
     if (x == y) continue;
-    const double error = std::fabs(x - y);
-    // Not "error > limit": a NaN on one side must count.
+    // A NaN on one side is the largest error.
+    const double difference = std::fabs(x - y);
+    const double error = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
     if (!(error <= absolute + tolerance.relative * std::fabs(y))) {
       ++d.mismatches;
-      if (d.worst < 0 || !(error <= worst)) {
+      if (d.worst < 0 || error > worst) {
         worst = error;
         d.worst = k;
       }
     }
-    if (!(error <= d.max_absolute)) d.max_absolute = error;
+    d.max_absolute = std::max(d.max_absolute, error);
     if (a.dtype == ir::DType::f32 && std::isfinite(x) && std::isfinite(y)) {
       d.max_ulp =
           std::max(d.max_ulp, std::abs(ordered(static_cast<float>(x)) - ordered(static_cast<float>(y))));
