@@ -205,13 +205,10 @@ class PackedKernel final : public GemmKernel {
  public:
   using Primitive = typename Form::Primitive;
 
-  PackedKernel(const GemmShape& shape, const typename Primitive::primitive_desc& pd,
+  // `steps` of the epilogue are the library's.
+  PackedKernel(const GemmShape& shape, const typename Primitive::primitive_desc& pd, int steps,
                const dnnl::engine& engine, const dnnl::stream& stream, Scratch* scratch)
-      : primitive_(pd),
-        stream_(stream),
-        scratch_(scratch),
-        rest_(shape),
-        steps_(steps_of_library(shape.epilogue)) {
+      : primitive_(pd), stream_(stream), scratch_(scratch), rest_(shape), steps_(steps) {
     rest_.epilogue = steps_from(shape.epilogue, steps_);
     scratch->reserve(pd.scratchpad_desc().get_size());
     args_.add(DNNL_ARG_SRC, pd.src_desc(), engine);
@@ -229,10 +226,17 @@ class PackedKernel final : public GemmKernel {
   static std::unique_ptr<GemmKernel> make(const GemmShape& s, const dnnl::memory::desc& packed,
                                           const dnnl::engine& engine, const dnnl::stream& stream,
                                           Scratch* scratch) {
-    const auto pd = Form::describe(Form::matrix(s.m, s.k, s.a_row), packed, Form::matrix(s.m, s.n, s.c_row),
-                                   engine, attributes(s));
-    if (!pd || is_reference(pd.impl_info_str())) return nullptr;
-    return std::make_unique<PackedKernel>(s, pd, engine, stream, scratch);
+    int steps = kMaxPostOps;
+    for (std::string name;;) {
+      const int own = std::min(steps, steps_of_library(s.epilogue, name));
+      const auto pd = Form::describe(Form::matrix(s.m, s.k, s.a_row), packed, Form::matrix(s.m, s.n, s.c_row),
+                                     engine, attributes(s, own));
+      if (!pd || is_reference(pd.impl_info_str())) return nullptr;
+      name = pd.impl_info_str();
+      if (own == std::min(own, steps_of_library(s.epilogue, name)))
+        return std::make_unique<PackedKernel>(s, pd, own, engine, stream, scratch);
+      steps = own;
+    }
   }
   void run(const GemmArgs& args, const PackedMatrix* packed) const override {
     args_.set(0, args.a);
@@ -257,9 +261,9 @@ class PackedKernel final : public GemmKernel {
     return op == PostOp::add_matrix ? Form::matrix(s.m, s.n, s.c_row) : Form::vector(s.n);
   }
   // The first steps of the epilogue as the library's post-ops.
-  static dnnl::primitive_attr attributes(const GemmShape& s) {
+  static dnnl::primitive_attr attributes(const GemmShape& s, int steps) {
     dnnl::post_ops ops;
-    for (int p = 0; p < steps_of_library(s.epilogue); ++p)
+    for (int p = 0; p < steps; ++p)
       append_post_op(ops, s.epilogue.ops[p], s.epilogue.scale, operand_of(s, s.epilogue.ops[p]));
     dnnl::primitive_attr attr;
     attr.set_post_ops(ops);

@@ -116,7 +116,7 @@ std::optional<Function> function_of(PostOp op, float scale) {
 }  // namespace
 
 dnnl::engine make_engine() {
-  // The library takes a limit only before its first kernel. The user's own, if there is one, came first.
+  // The library takes a limit only before its first kernel.
   static const bool limited = [] {
     const InstructionSet widest = instruction_set();
     if (word_of(kInstructionsVariable).empty()) return false;
@@ -143,13 +143,18 @@ void append_post_op(dnnl::post_ops& ops, PostOp op, float scale, const memory::d
   }
 }
 
-int steps_of_library(const Epilogue& epilogue) {
-  const bool functions = instruction_set() != InstructionSet::baseline;
-  const auto* const limit = std::ranges::find_if(epilogue.ops, [&](PostOp op) {
-    return op == PostOp::none || op == PostOp::relu || op == PostOp::relu6 ||
-           (!functions && !takes_operand(op) && op != PostOp::scale);
-  });
-  return static_cast<int>(limit - epilogue.ops.begin());
+int steps_of_library(const Epilogue& epilogue, const std::string& implementation, int bias) {
+  const bool functions = instruction_set() != InstructionSet::baseline,
+             product = implementation.find("gemm") != std::string::npos;
+  int steps = 0;
+  for (const PostOp op : epilogue.ops) {
+    const bool wrong = op == PostOp::relu || op == PostOp::relu6 ||
+                       (product && (op == PostOp::sigmoid || (takes_operand(op) && steps >= bias))) ||
+                       (!functions && !takes_operand(op) && op != PostOp::scale);
+    if (op == PostOp::none || wrong) break;
+    ++steps;
+  }
+  return steps;
 }
 
 Epilogue steps_before(const Epilogue& epilogue, int at) {

@@ -85,9 +85,11 @@ class OneLibraryThread {
 // Appends post-op `op`; `operand` describes what an addition adds.
 void append_post_op(dnnl::post_ops& ops, PostOp op, float scale, const dnnl::memory::desc& operand);
 
-// The number of steps at the beginning of an epilogue that the library computes as we do: not relu and relu6,
-// and without AVX2 no function. It makes numbers of NaN there, and NaN of minus infinity.
-int steps_of_library(const Epilogue& epilogue);
+// The number of steps at the beginning of an epilogue that a kernel of the library computes as we do. None
+// computes relu and relu6 so, and without AVX2 any function: it makes numbers of NaN there, and NaN of minus
+// infinity. Its products of unfolded images ("gemm") take sigmoid's NaN for 0 and give some operands to wrong
+// elements; `bias` steps are not theirs.
+int steps_of_library(const Epilogue& epilogue, const std::string& implementation, int bias = 0);
 // The steps of an epilogue before step `at`, and from it on.
 Epilogue steps_before(const Epilogue& epilogue, int at);
 Epilogue steps_from(const Epilogue& epilogue, int at);

@@ -221,8 +221,8 @@ inline float vtanh(float x) {
   p = p * z - 3.33332819422e-1f;
   const float small = p * z * x + x;
   const float twice = a > 10.0f ? 20.0f : a + a;  // from 10 on, the result is 1
-  const float large = __builtin_copysignf(1.0f - 2.0f / (vec::exp_within(twice) + 1.0f), x);
-  return a >= 0.625f ? large : small;  // NaN takes the polynomial
+  const float large = 1.0f - 2.0f / (vec::exp_within(twice) + 1.0f);
+  return __builtin_copysignf(a >= 0.625f ? large : small, x);  // NaN takes the polynomial
 }
 
 inline float verf(float x) {

@@ -285,13 +285,8 @@ class Kernel final : public WindowKernel {
 // Whether the kernel multiplies unfolded images.
 bool is_product(const Chosen& c) { return c.name.find("gemm") != std::string::npos; }
 
-// oneDNN 2.6's convolutions by products of unfolded images add a matrix wrongly to channels-last images, and
-// if there are groups. oneDNN chooses them for groups, for pads as large as the taps, and always without
-// AVX2.
-bool adds_wrongly(const ConvolutionShape& s, const Chosen& c) {
-  const auto& ops = s.epilogue.ops;
-  return std::find(ops.begin(), ops.end(), PostOp::add_matrix) != ops.end() && is_product(c);
-}
+// Whether the order in which the kernel adds up depends on the sizes of the images.
+bool adds_by_size(const Chosen& c) { return is_product(c) || c.name.find("brgconv") != std::string::npos; }
 
 // The same kernels take a convolution for a product of the image if there is one tap and the sizes are equal,
 // whatever the stride. With enough padding after the image, the sizes are equal.
@@ -513,7 +508,7 @@ struct WindowLibrary::Impl {
   }
 
   // Returns the library's kernel for halves, or null if it would not be faster than one for f32. Kernels by
-  // products of unfolded images are not faster, and are wrong in some cases (adds_wrongly, ignores_stride).
+  // products of unfolded images are not faster, and wrong in some cases (steps_of_library, ignores_stride).
   std::unique_ptr<WindowKernel> half_kernel(const ConvolutionShape& s, const void* weights) {
     if (s.type != DType::bf16 || !has_bf16_units() || !has_description(s)) return nullptr;
     const Operands given = operands_of(s, s.groups * s.channels, s.groups * s.filters, library_type(s.type),
@@ -550,6 +545,7 @@ struct WindowLibrary::Impl {
   // Prefers a fast kernel for the given layouts, unless others suit the library better. nullopt: the library
   // has none.
   std::optional<Routed> routed(const ConvolutionShape& s) const {
+    const OneLibraryThread alone;  // the number of threads must not decide
     std::optional<Routed> direct;
     try {
       if (const std::optional<Chosen> c = along(Route::given_layouts, s)) direct = {Route::given_layouts, *c};
@@ -594,18 +590,20 @@ struct WindowLibrary::Impl {
   }
 
   // In parts for the threads of the team, if it can be divided. Otherwise the library's own threads compute
-  // it, which after that keep the team's from their processors for a while. How products of unfolded images
-  // add up depends on their sizes: they have the same parts, or one, for every number of threads.
+  // it, which after that keep the team's from their processors for a while. How some kernels add up depends
+  // on their sizes: these have the same parts, or one, for every number of threads.
   std::unique_ptr<WindowKernel> for_team(const ConvolutionShape& s, const Routed& whole,
                                          const void* constant_b) {
-    constexpr int kUnfoldedParts = 8;
-    const bool product = is_product(whole.chosen), divides = constant_b != nullptr && !s.transposed;
-    const int threads = product ? kUnfoldedParts : team_threads();
+    constexpr int kFixedParts = 8;
+    const bool fixed = adds_by_size(whole.chosen), divides = constant_b != nullptr && !s.transposed;
+    const int threads = fixed ? kFixedParts : team_threads();
     std::unique_ptr<WindowKernel> kernel;
     if (divides && threads > 1) kernel = in_parts(parts_of(s, threads), whole, constant_b);
-    if (!kernel && product) kernel = in_parts({{s}}, whole, constant_b);
-    if (!kernel) kernel = with_library(s, whole.chosen, constant_b, stream, &scratch);
-    return kernel;
+    if (!kernel && fixed) kernel = in_parts({{s}}, whole, constant_b);
+    if (kernel) return kernel;
+    const std::optional<Chosen> threaded = along(whole.route, s);
+    const bool same = threaded && threaded->name == whole.chosen.name;
+    return with_library(s, same ? *threaded : whole.chosen, constant_b, stream, &scratch);
   }
 };
 
@@ -646,7 +644,7 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const v
     slot = plain_convolution(shape, team_threads());
     return slot.get();
   }
-  const int steps = adds_wrongly(shape, routed->chosen) ? 0 : steps_of_library(shape.epilogue);
+  const int steps = steps_of_library(shape.epilogue, routed->chosen.name, begins_with_bias(shape) ? 1 : 0);
   if (steps < kMaxPostOps && shape.epilogue.ops[steps] != PostOp::none) {
     ConvolutionShape begun = shape;
     begun.epilogue = steps_before(shape.epilogue, steps);

@@ -514,36 +514,40 @@ std::vector<float> arguments() {
 
 TEST(PointwiseKernels, ActivationsOfAllNumbers) {
   const std::vector<float> x = arguments();
-  for (const bool constant : {true, false})
+  for (const auto& [constant, filters] : {std::pair(true, 1), {false, 1}, {true, 5}}) {
     for (PostOp op : kFunctions) {
       ConvolutionShape s;
       s.spatial = 1;
       s.batch = 1;
       s.in = s.out = {static_cast<int64_t>(x.size()), 1, 1};
-      s.channels = s.filters = 1;
-      s.a_channel = s.out_channel = 1;
-      s.a_spatial = s.out_spatial = {1, 0, 0};
+      s.channels = 1;
+      s.filters = filters;
+      s.a_channel = s.b_filter = s.out_channel = 1;
+      s.a_spatial = {1, 0, 0};
+      s.out_spatial = {filters, 0, 0};
       s.epilogue.ops[0] = op;
-      const float one = 1;
-      std::vector<float> out(x.size());
+      const std::vector<float> ones(static_cast<std::size_t>(filters), 1.0f);
+      std::vector<float> out(x.size() * ones.size());
       WindowArgs args;
       args.a = x.data();
-      args.b = &one;
+      args.b = ones.data();
       args.out = out.data();
-      WindowLibrary().kernel(s, constant ? &one : nullptr)->run(args);
+      WindowLibrary().kernel(s, constant ? ones.data() : nullptr)->run(args);
       // Relative to the result, but for the sums within GELU, which lose digits where they are near 0.
       const bool sum = op == PostOp::gelu_tanh || op == PostOp::gelu_erf;
-      for (std::size_t k = 0; k < x.size(); ++k) {
-        const double exact = apply(op, x[k], s.epilogue.scale, 0);
-        if (std::isnan(x[k])) {
+      for (std::size_t k = 0; k < out.size(); ++k) {
+        const float argument = x[k / ones.size()];
+        const double exact = apply(op, argument, s.epilogue.scale, 0);
+        if (std::isnan(argument)) {
           EXPECT_TRUE(std::isnan(out[k])) << static_cast<int>(op) << constant;
         } else if (std::isfinite(exact)) {
           const double unit =
-              sum ? std::max(std::abs(exact), std::min(std::abs(double{x[k]}), 1.0)) : std::abs(exact);
-          ASSERT_NEAR(out[k], exact, unit * 3.6e-7 + 1e-36) << static_cast<int>(op) << " of " << x[k];
+              sum ? std::max(std::abs(exact), std::min(std::abs(double{argument}), 1.0)) : std::abs(exact);
+          ASSERT_NEAR(out[k], exact, unit * 3.6e-7 + 1e-36) << static_cast<int>(op) << " of " << argument;
         }
       }
     }
+  }
 }
 
 }  // namespace
