@@ -86,7 +86,6 @@ class Emitter {
     int outputs = 0, inputs = 0;
     for (Param& p : params_)
       p.name = p.written ? fmt::format("y{}", outputs++) : fmt::format("a{}", inputs++);
-    std::int64_t stack = 0;
     for (const LocalBuffer& l : nest_.locals) {
       if (l.elements <= 1) continue;
       Scratch s;
@@ -96,8 +95,8 @@ class Emitter {
       const std::int64_t bytes =
           (l.elements * (s.type == "double" || s.type.find("64") != std::string::npos ? 8 : 4) + 63) / 64 *
           64;
-      if (stack + bytes <= kStackBytes) {
-        stack += bytes;
+      if (stack_bytes_ + bytes <= kStackBytes) {
+        stack_bytes_ += bytes;
       } else {
         s.offset = out_.scratch_bytes;
         out_.scratch_bytes += bytes;
@@ -493,7 +492,8 @@ class Emitter {
     Expr index;
     std::string element;  // of the block, as text
   };
-  // Loads along the rows of the block, from memory that the kernel does not write.
+  // Loads along the rows of the block, from memory that the kernel does not write, as long as blocks fit on
+  // the stack.
   void stage_loads(const NestGroup& group) {
     const int row = group.kept[1], column = group.kept[2];
     const std::int64_t width = bounds(nest_.extents[static_cast<std::size_t>(column)], nest_.extents).max,
@@ -509,6 +509,9 @@ class Emitter {
         if (p.written || !by_row || !by_row->is_constant(1) || !by_column || by_column->is_constant(1) ||
             by_column->is_constant(0) || staged(instr))
           continue;
+        const std::int64_t bytes = height * width * size_of(p.dtype);
+        if (stack_bytes_ + bytes > kStackBytes) continue;
+        stack_bytes_ += bytes;
         const std::string block = fmt::format("block{}", staged_.size());
         staged_.push_back(
             {instr.buffer, instr.index, fmt::format("{}[i{} * {} + i{}]", block, row, width, column)});
@@ -858,6 +861,7 @@ class Emitter {
   // Heavy loops are in wide vectors. How floats add up depends on these, so what else is in the nest decides
   // nothing about a light sum.
   bool heavy_ = false, light_sums_ = false;
+  std::int64_t stack_bytes_ = 0;  // of rows and blocks
   int counter_ = 0, accumulators_ = 0, lists_ = 0, work_ = 0;
   Expr total_work_ = 0;
 };

@@ -27,7 +27,7 @@ struct KernelText {
 
 KernelText emit_kernel(const ir::Graph& graph, const LoopNest& nest, const Overlap& overlap);
 
-// Rows of local memory up to this size are on the stack.
+// Rows of local memory and transposed blocks are on the stack up to this size.
 inline constexpr std::int64_t kStackBytes = 16 * 1024;
 // Number of simple operations for a point from which on loops are in vectors of 512 bits.
 inline constexpr int kWideWork = 8;

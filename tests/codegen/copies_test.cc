@@ -52,6 +52,20 @@ input %x: f32[3, 37, 70] input %b: u8[64, 48]
 %g: bf16[3, 37, 70] = pointwise { %0 = load %x %1 = cast bf16 %0 %2 = mul %1, %1 store %2 }
 output %y output %z output %t output %s output %r output %u output %h output %g)";
 
+// More transposed loads than blocks fit on the stack.
+std::string many_transposed() {
+  std::string inputs, body = "%0 = load %z ", sum = "%0";
+  for (int k = 0; k < 40; ++k) {
+    inputs += fmt::format("input %x{}: f64[64, 64] ", k);
+    body += fmt::format("%{} = load %x{}[64*i1 + i0] %{} = add {}, %{} ", 2 * k + 1, k, 2 * k + 2, sum,
+                        2 * k + 1);
+    sum = fmt::format("%{}", 2 * k + 2);
+  }
+  return fmt::format(
+      "graph main\n{}input %z: f64[64, 64]\n%y: f64[64, 64] = pointwise {{ {}store {} }}\noutput %y", inputs,
+      body, sum);
+}
+
 void CppCopies::SetUpTestSuite() {
   compiled_ = std::make_unique<Compiled>();
   for (const char* type : kTypes)
@@ -62,6 +76,7 @@ void CppCopies::SetUpTestSuite() {
   compiled_->add("clamp", copy_of("f32", "n, m", "n, m + 4", "m*i0 + min(max(i1 - 2, 0), m - 1)"));
   compiled_->add("transposed_sum", kTransposedSum);
   compiled_->add("transposed_choice", kTransposedChoice);
+  compiled_->add("many_transposed", many_transposed());
   compiled_->add("fixed", kFixed);
   compiled_->build();
 }
@@ -79,7 +94,10 @@ TEST_F(CppCopies, BlocksAndTheirEdges) {
   }
 }
 
-TEST_F(CppCopies, FixedSizes) { compiled().expect_like_interpreter("fixed", {}, 0); }
+TEST_F(CppCopies, FixedSizes) {
+  compiled().expect_like_interpreter("fixed", {}, 0);
+  compiled().expect_like_interpreter("many_transposed", {}, 0);
+}
 
 }  // namespace
 }  // namespace braid::test

@@ -66,6 +66,12 @@ void expect_within(double limit, F f, G exact, const char* name) {
 TEST(VecMath, ExpIsExactToFourUlp) { expect_within(2, BRAID_BOTH(vexp, std::exp(x)), "exp"); }
 TEST(VecMath, LogIsExactToFourUlp) { expect_within(2, BRAID_BOTH(vlog, std::log(x)), "log"); }
 TEST(VecMath, TanhIsExactToFourUlp) { expect_within(3, BRAID_BOTH(vtanh, std::tanh(x)), "tanh"); }
+TEST(VecMath, ZerosKeepTheirSign) {
+  for (float (*f)(float) : {static_cast<float (*)(float)>(vtanh), static_cast<float (*)(float)>(verf),
+                            static_cast<float (*)(float)>(vasin), static_cast<float (*)(float)>(vatan),
+                            static_cast<float (*)(float)>(vsin), static_cast<float (*)(float)>(vtan)})
+    EXPECT_TRUE(std::signbit(f(-0.0f)) && !std::signbit(f(0.0f)));
+}
 TEST(VecMath, ErfIsExactToFourUlp) { expect_within(3, BRAID_BOTH(verf, std::erf(x)), "erf"); }
 TEST(VecMath, SigmoidIsExactToFourUlp) {
   expect_within(4, BRAID_BOTH(vsigmoid, 1 / (1 + std::exp(-x))), "sigmoid");
