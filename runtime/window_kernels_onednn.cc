@@ -595,7 +595,9 @@ struct WindowLibrary::Impl {
   std::unique_ptr<WindowKernel> for_team(const ConvolutionShape& s, const Routed& whole,
                                          const void* constant_b) {
     constexpr int kFixedParts = 8;
-    const bool fixed = adds_by_size(whole.chosen), divides = constant_b != nullptr && !s.transposed;
+    // Each part lays out computed weights for itself.
+    const bool fixed = adds_by_size(whole.chosen),
+               divides = (constant_b != nullptr || fixed) && !s.transposed;
     const int threads = fixed ? kFixedParts : team_threads();
     std::unique_ptr<WindowKernel> kernel;
     if (divides && threads > 1) kernel = in_parts(parts_of(s, threads), whole, constant_b);

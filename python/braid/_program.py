@@ -105,7 +105,7 @@ class Program:
         """Opens the program in this process: as its one rank, or as the rank that torchrun, mpirun or srun
         made of it.
 
-        threads: of each step, at most; by default as many as OpenMP chooses, or cores / ranks on this machine.
+        threads: of each step, at most; by default those of OpenMP, or cores / ranks of this machine.
         device: of CUDA programs: "gpu", "gpu:N", or "emulated", which takes and gives arrays in this
         process's memory; by default "gpu" if there is one.
         stream: a CUDA stream of yours, as a number or as PyTorch's and CuPy's objects: steps follow what it
