@@ -20,7 +20,7 @@ struct Difference {
   std::string types;            // if they do not: both
   std::int64_t mismatches = 0;  // elements with |a - b| beyond every tolerance; NaN equals NaN
   std::int64_t elements = 0;
-  double max_absolute = 0;  // infinite if one of the two is NaN somewhere
+  double max_absolute = 0;   // infinite if one of the two is NaN somewhere
   double max_relative = 0;   // max |a - b| / max |b|: relative to the tensor's own scale
   std::int64_t max_ulp = 0;  // f32 only
   std::int64_t worst = -1;   // flat index of the worst mismatch; of integers, the first
