@@ -160,33 +160,25 @@ void print_simple_products(Report& report, const Schedule& schedule, const codeg
   report.json()["simple_products"] = std::move(all);
 }
 
-// Kernels of loops that the cost model expects below a tenth of the roof of memory: they compute for more
-// than ten times as long as their data take to move, because they visit them again and again.
+// Loops that the cost model expects below a tenth of the roof of memory: they compute for more than ten times
+// as long as their data take to move, because they visit them again and again.
 void print_slow_loops(Report& report, const Schedule& schedule, const analysis::CostModel& costs) {
   constexpr double kTimes = 10;
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  const auto size = [&](const ir::Expr& e) { return costs.value(e); };
-  for (const ir::ScheduleNode& node : schedule.nodes) {
-    analysis::Roofline roof;
-    double operations = 0;
-    const std::vector<OpId> ops = ops_of(node);
-    for (OpId id : ops) {
-      const ir::Operation& op = schedule.graph[id];
-      if (op.as<ir::Loops>() == nullptr) continue;
-      const analysis::KernelWork work =
-          analysis::kernel_work(schedule.graph, op, size, [](ir::BufferId) { return false; });
-      roof += analysis::roofline(costs.machine(), work);
-      operations += work.flops;
-    }
-    if (roof.compute_us <= kTimes * roof.memory_us) continue;
-    const ir::Operation& last = schedule.graph[ops.back()];
+  for (OpId id : nested_order(schedule)) {
+    const ir::Operation& op = schedule.graph[id];
+    if (op.as<ir::Loops>() == nullptr) continue;
+    const analysis::KernelWork work = analysis::kernel_work(
+        schedule.graph, op, [&](const ir::Expr& e) { return costs.value(e); },
+        [](ir::BufferId) { return false; });
+    const analysis::Roofline roof = analysis::roofline(costs.machine(), work);
+    if (roof.memory_us <= 0 || roof.compute_us <= kTimes * roof.memory_us) continue;
     const double times = roof.compute_us / roof.memory_us;
     if (all.empty())
       report.print("\nLoops that compute more than ten times as long as their data take to move\n");
-    report.print("  {}: {:.0f} times, {:.3g} operations{}\n", last.name, times, operations,
-                 last.origins.empty() ? "" : fmt::format("   <- {}", fmt::join(last.origins, ", ")));
-    all.push_back(
-        {{"kernel", last.name}, {"times", times}, {"operations", operations}, {"nodes", last.origins}});
+    report.print("  {}: {:.0f} times, {:.3g} operations{}\n", op.name, times, work.flops,
+                 op.origins.empty() ? "" : fmt::format("   <- {}", fmt::join(op.origins, ", ")));
+    all.push_back({{"kernel", op.name}, {"times", times}, {"operations", work.flops}, {"nodes", op.origins}});
   }
   report.json()["slow_loops"] = std::move(all);
 }

@@ -18,23 +18,7 @@
 // Inlines the body of a loop: otherwise its stores of bytes could change what it has captured.
 #define BRAID_INLINED __attribute__((always_inline))
 
-// Code in vectors of 512 bits where there are any. GCC's own choice for Intel's processors is 256.
-#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
-#define BRAID_WIDE __attribute__((noinline, target("prefer-vector-width=512")))
-#else
-#define BRAID_WIDE
-#endif
-
 namespace braid::rt {
-
-// parallel_for for loops that compute much for each element, which take up to 1.5 times as long in vectors of
-// 256 bits.
-template <class F>
-inline void wide_parallel_for(int64_t count, bool parallel, const F& f, int64_t grain = 1) {
-  const auto chunk = [](const void* context, int64_t begin, int64_t end, int thread)
-                         BRAID_WIDE { call_chunk<F>(context, begin, end, thread); };
-  call_chunks(count, parallel, chunk, &f, grain);
-}
 
 // -------------------------------------------------------------------------------------------------------
 // addresses

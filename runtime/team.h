@@ -67,33 +67,22 @@ inline int team_threads() {
   return team == nullptr ? 1 : team->threads();
 }
 
-// A chunk of a loop. `context` is the F.
-using LoopChunk = void (*)(const void* context, int64_t begin, int64_t end, int thread);
-template <class F>
-__attribute__((always_inline)) inline void call_chunk(const void* context, int64_t begin, int64_t end,
-                                                      int thread) {
-  const F own = *static_cast<const F*>(context);  // a copy, so that captured values stay in registers
-  if constexpr (std::is_invocable_v<const F&, int64_t, int64_t, int>)
-    own(begin, end, thread);
-  else
-    own(begin, end);
-}
-inline void call_chunks(int64_t count, bool parallel, LoopChunk chunk, const void* context, int64_t grain) {
-  Team* const team = parallel && count > 1 ? Team::current() : nullptr;
-  if (team != nullptr)
-    team->loop(count, grain, chunk, context);
-  else if (count > 0)
-    chunk(context, 0, count, 0);
-}
-
 // Calls f(begin, end) or f(begin, end, thread) for chunks of [0, count) on the current team (Team::loop), or
 // for all of it if there is no team or not `parallel`.
 template <class F>
 inline void parallel_for(int64_t count, bool parallel, const F& f, int64_t grain = 1) {
-  const auto chunk = [](const void* context, int64_t begin, int64_t end, int thread) {
-    call_chunk<F>(context, begin, end, thread);
+  const auto body = [](const void* context, int64_t begin, int64_t end, int thread) {
+    const F own = *static_cast<const F*>(context);  // a copy, so that captured values stay in registers
+    if constexpr (std::is_invocable_v<const F&, int64_t, int64_t, int>)
+      own(begin, end, thread);
+    else
+      own(begin, end);
   };
-  call_chunks(count, parallel, chunk, &f, grain);
+  Team* const team = parallel && count > 1 ? Team::current() : nullptr;
+  if (team != nullptr)
+    team->loop(count, grain, body, &f);
+  else if (count > 0)
+    body(&f, 0, count, 0);
 }
 
 // Lets one thread at a time add what it has found to a result that chunks share.

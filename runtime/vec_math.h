@@ -144,10 +144,6 @@ inline double expm1_core(double x) {
   return p * (x * x) + x;
 }
 
-}  // namespace vec
-
-namespace vec {
-
 // exp(x) as 2^n times the result, for |x| < 105. n + magic has the bits of n in its lowest ones.
 struct Power {
   float mantissa;

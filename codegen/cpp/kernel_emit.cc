@@ -21,6 +21,7 @@ namespace {
 struct Reduced {
   std::string name;
   Accumulator how;
+  int work = 0;  // simple operations of a term
 };
 
 class Emitter {
@@ -235,6 +236,7 @@ class Emitter {
   Value load(const Instr& instr, const Value* mask) {
     for (const Register& r : registers_) {
       if (unmutated(graph_, r.buffer) == unmutated(graph_, instr.buffer) && r.index == instr.index) {
+        member_work_ += r.work;
         if (!mask) return r.value;
         Value v =
             define(instr.dtype, fmt::format("{} ? {} : {}", mask->text, r.value.text, zero(instr.dtype)),
@@ -303,6 +305,7 @@ class Emitter {
   // Emits all values of the member's body; returns that of the result.
   Value emit_body(const NestMember& m) {
     values_.assign(m.body.instrs.size(), {});
+    member_work_ = 0;
     for (std::size_t k = 0; k < m.body.instrs.size(); ++k) {
       const Instr& instr = m.body.instrs[k];
       std::vector<std::string> operands;
@@ -350,7 +353,9 @@ class Emitter {
         angle_work_ = work_ - turn_work_;
         turn_work_ += work_of(instr);
       }
-      work_ += level_of_work(out) * work_of(instr);
+      const int work = level_of_work(out) * work_of(instr);
+      work_ += work;
+      member_work_ += work;
     }
     return values_[static_cast<std::size_t>(m.body.result.index)];
   }
@@ -374,6 +379,7 @@ class Emitter {
     Expr index;
     Value value;
     bool of_group = true;  // forgotten at the end of the group
+    int work = 0;          // to compute it in the loops of the group
   };
 
   void emit_group(const NestGroup& group) {
@@ -412,7 +418,7 @@ class Emitter {
           continue;
         }
         first.push_back(fmt::format("{} {} = {};", a.type, acc, a.init));
-        reduced.push_back({acc, a});
+        reduced.push_back({acc, a, member_work_});
         const std::string result = fmt::format("r{}", counter_++);
         last.push_back(
             fmt::format("const {} {} = {};", value_type(dtype), result, narrowed(dtype, a.finish(acc))));
@@ -423,7 +429,7 @@ class Emitter {
       }
       // Pointwise, or a reduction over nothing.
       const int level = no_loop ? 1 : static_cast<int>(depth) + 1;
-      registers_.push_back({m.out, m.store, value, !no_loop});
+      registers_.push_back({m.out, m.store, value, !no_loop, member_work_});
       const bool rounds = !value.unrounded.empty() && !local(m.out);
       if (dtype == DType::f16 && needs_store(m.out))
         work_ += kWideWork;  // conversion takes as many operations
@@ -528,6 +534,8 @@ class Emitter {
     return found == staged_.end() ? nullptr : &*found;
   }
 
+  static constexpr const char* kWidePragma = "#pragma omp simd simdlen(16)";
+
   static std::string narrowed(DType dtype, const std::string& v) {
     if (dtype == DType::f16) return "round_to_half(" + v + ")";
     if (dtype == DType::bf16) return "round_to_bfloat16(" + v + ")";
@@ -574,13 +582,11 @@ class Emitter {
     const Expr work = trips * std::max(1, work_);
     total_work_ = total_work_ + work;
     if (order_.empty()) return;
-    const bool exact = std::ranges::all_of(reduced, [](const Reduced& r) { return r.how.is_exact(); });
-    heavy_ = heavy_ || work_ >= kWideWork;
-    light_sums_ = light_sums_ || (!exact && work_ < kWideWork);
     if (const std::vector<std::string> angles = angles_of(group); !angles.empty() && reduced.empty())
       return write_by_angle(angles);
     // The reduction of a whole tensor has no outer loop. Sums of floats depend on their order, and so on
     // where the loop is cut.
+    const bool exact = std::ranges::all_of(reduced, [](const Reduced& r) { return r.how.is_exact(); });
     const bool whole = nest_.flat || (nest_.outer == 0 && group.kept.empty() && sites_.empty());
     const bool merges = whole && !reduced.empty() && exact;
     const bool shared = merges || (nest_.flat && reduced.empty());
@@ -661,8 +667,8 @@ class Emitter {
         out.push_back(team_loop(text(order_extent(0)), total_work_,
                                 tests ? std::vector{wide} : std::vector<std::string>()));
       if (shared && tests) out.push_back("int wide = 0;");
-      out.push_back(tests ? fmt::format("#pragma omp simd reduction(| : {})", shared ? "wide" : wide)
-                          : "#pragma omp simd");
+      out.push_back(tests ? fmt::format("{} reduction(| : {})", kWidePragma, shared ? "wide" : wide)
+                          : kWidePragma);
       out.push_back(shared ? part_head(order_[0]) : loop_head(order_[0]) + " {");
     };
     out.push_back(fmt::format("int {} = 0;", wide));
@@ -715,8 +721,20 @@ class Emitter {
     return is_unrolled(group.kept[0]);
   }
 
-  static std::string simd_pragma(const std::vector<Reduced>& reduced) {
-    std::string pragma = "#pragma omp simd";
+  // GCC prefers vectors of 256 bits on Intel's processors, with which loops of much work take up to 1.5 times
+  // as long; in wide ones, loads of those of little work would cross lines. How floats add up depends on the
+  // width: their own terms decide, and not what else is in the loop.
+  bool is_wide(const std::vector<Reduced>& reduced) const {
+    bool sums = false, heavy = true;
+    for (const Reduced& r : reduced) {
+      if (r.how.is_exact()) continue;
+      sums = true;
+      heavy = heavy && r.work >= kWideWork;
+    }
+    return sums ? heavy : work_ >= kWideWork;
+  }
+  std::string simd_pragma(const std::vector<Reduced>& reduced) const {
+    std::string pragma = is_wide(reduced) ? kWidePragma : "#pragma omp simd";
     for (const Reduced& r : reduced) pragma += fmt::format(" reduction({} : {})", r.how.clause, r.name);
     return pragma;
   }
@@ -730,9 +748,8 @@ class Emitter {
                         bool thread = false) {
     std::string captured = "=";
     for (const std::string& name : results) captured += ", &" + name;
-    return fmt::format("{}parallel_for({}, {} > {}, [{}](int64_t begin, int64_t end{}) BRAID_INLINED {{",
-                       heavy_ && !light_sums_ ? "wide_" : "", count, text(work), kParallelWork, captured,
-                       thread ? ", int thread" : "");
+    return fmt::format("parallel_for({}, {} > {}, [{}](int64_t begin, int64_t end{}) BRAID_INLINED {{", count,
+                       text(work), kParallelWork, captured, thread ? ", int thread" : "");
   }
   static std::string part_head(int var) {
     return fmt::format("for (int64_t i{0} = begin; i{0} < end; ++i{0}) {{", var);
@@ -858,11 +875,9 @@ class Emitter {
   std::vector<std::string> turned_;  // the lines that compute these begin so
   int angle_work_ = 0;               // simple operations before the last of them, without sin and cos
   int turn_work_ = 0;                // those of sin and cos
-  // Heavy loops are in wide vectors. How floats add up depends on these, so what else is in the nest decides
-  // nothing about a light sum.
-  bool heavy_ = false, light_sums_ = false;
-  std::int64_t stack_bytes_ = 0;  // of rows and blocks
+  std::int64_t stack_bytes_ = 0;     // of rows and blocks
   int counter_ = 0, accumulators_ = 0, lists_ = 0, work_ = 0;
+  int member_work_ = 0;  // of a member, with what it reads from registers of its group
   Expr total_work_ = 0;
 };
 

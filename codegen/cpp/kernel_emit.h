@@ -29,7 +29,7 @@ KernelText emit_kernel(const ir::Graph& graph, const LoopNest& nest, const Overl
 
 // Rows of local memory and transposed blocks are on the stack up to this size.
 inline constexpr std::int64_t kStackBytes = 16 * 1024;
-// Number of simple operations for a point from which on loops are in vectors of 512 bits.
+// Number of simple operations for a point from which on loops ask for vectors of 16 floats.
 inline constexpr int kWideWork = 8;
 // Number of simple operations below which a second thread costs more than it saves.
 inline constexpr std::int64_t kParallelWork = 40000;

@@ -109,6 +109,7 @@ TEST(Bench, ProfileNamesKernelsWithTheirRoof) {
   EXPECT_GT(profile["roof"]["gb_s"], 0);
   ASSERT_EQ(profile["nodes"].size(), 1u);
   EXPECT_EQ(profile["nodes"][0]["name"], "y");
+  EXPECT_TRUE(profile["nodes"][0]["far_below_roof"].is_boolean());
   EXPECT_GT(profile["nodes"][0]["gb_s"], 0);
   // For a compiled folder only the times are known.
   const ProcessResult program = braid({"bench", twice(), "--repeat", "3", "--profile"});

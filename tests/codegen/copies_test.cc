@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "codegen/cpp/emit.h"
 #include "tests/codegen/compiled.h"
 
 namespace braid::test {
@@ -97,6 +98,41 @@ TEST_F(CppCopies, BlocksAndTheirEdges) {
 TEST_F(CppCopies, FixedSizes) {
   compiled().expect_like_interpreter("fixed", {}, 0);
   compiled().expect_like_interpreter("many_transposed", {}, 0);
+}
+
+std::string source_of(const std::string& text) {
+  return codegen::cpp::emit_cpp(schedule_of(text, "fuse_vertical,fuse_horizontal,merge_loops,plan_memory"))
+      .source;
+}
+
+std::size_t count_of(const std::string& text, const std::string& what) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+// Blocks of 8 rows of 64 doubles have 4 KiB.
+TEST(CppLoopTexts, TransposedBlocksKeepToTheStacksBudget) {
+  EXPECT_EQ(count_of(source_of(many_transposed()), "alignas(64) double block"), 4u);
+}
+
+// A sum of squares has the same vectors whether exponentials are computed beside it or not.
+TEST(CppLoopTexts, WhatElseIsInALoopDoesNotChangeHowFloatsAddUp) {
+  const std::string input = "graph main\ninput %x: f32[30, 400]\n",
+                    beside = "%e: f32[30, 400] = pointwise { %0 = load %x %1 = exp %0 store %1 }\n";
+  const std::string squares =
+      "%s: f32[30] = reduction sum over [400] { %0 = load %x %1 = mul %0, %0 store %1 }\n";
+  const std::string terms = "%s: f32[30] = reduction sum over [400] { %0 = load %e store %0 }\n";
+  const std::string light = "#pragma omp simd reduction(+ :",
+                    wide = "#pragma omp simd simdlen(16) reduction(+ :";
+  const std::string alone = source_of(input + squares + "output %s");
+  EXPECT_EQ(count_of(alone, light), 1u) << alone;
+  const std::string together = source_of(input + "fused f {\n" + beside + squares + "}\noutput %s output %e");
+  EXPECT_EQ(count_of(together, light), 1u) << together;
+  EXPECT_EQ(count_of(together, "for (int64_t i1 "), 1u) << "one loop";
+  // Exponentials are the terms of this sum.
+  const std::string heavy = source_of(input + "fused f {\n" + beside + terms + "}\noutput %s output %e");
+  EXPECT_EQ(count_of(heavy, wide), 1u) << heavy;
 }
 
 }  // namespace

@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <random>
 #include <vector>
 
 #include "runtime/half.h"
+#include "runtime/kernel_support.h"
 
 namespace braid::rt {
 namespace {
@@ -66,6 +69,24 @@ void expect_within(double limit, F f, G exact, const char* name) {
 TEST(VecMath, ExpIsExactToFourUlp) { expect_within(2, BRAID_BOTH(vexp, std::exp(x)), "exp"); }
 TEST(VecMath, LogIsExactToFourUlp) { expect_within(2, BRAID_BOTH(vlog, std::log(x)), "log"); }
 TEST(VecMath, TanhIsExactToFourUlp) { expect_within(3, BRAID_BOTH(vtanh, std::tanh(x)), "tanh"); }
+// Arguments of all exponents, of near ones, and small multiples of an eighth.
+TEST(VecMath, FmodIsExact) {
+  std::mt19937 random(1);
+  const auto any = [&] { return std::bit_cast<float>(static_cast<uint32_t>(random())); };
+  for (int k = 0; k < 300000; ++k) {
+    float a = any(), b = any();
+    if (k % 3 == 1) b = std::ldexp(a, -static_cast<int>(random() % 60)) * 1.25f;
+    if (k % 3 == 2) {
+      a = static_cast<float>(static_cast<int>(random() % 1001) - 500) / 8;
+      b = static_cast<float>(static_cast<int>(random() % 17) - 8);
+    }
+    const float got = float_fmod(a, b), want = std::fmod(a, b);
+    if (std::isnan(want))
+      ASSERT_TRUE(std::isnan(got)) << a << " by " << b;
+    else
+      ASSERT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(want)) << a << " by " << b;
+  }
+}
 TEST(VecMath, ZerosKeepTheirSign) {
   for (float (*f)(float) : {static_cast<float (*)(float)>(vtanh), static_cast<float (*)(float)>(verf),
                             static_cast<float (*)(float)>(vasin), static_cast<float (*)(float)>(vatan),
