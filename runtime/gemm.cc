@@ -30,8 +30,11 @@ constexpr int64_t kPanelRows = 2;      // up to this many, our own kernel stream
 constexpr int64_t kColumnRows = 16;    // the same, if it is asked for parts of the columns
 constexpr int64_t kFewestColumns = 8;  // of a packed matrix
 constexpr int64_t kFewRows = 2;        // up to this many, our own kernel reads unpacked operands
-constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
+// A second thread costs more than it saves below this number of multiplications, unless the matrix b has
+// more bytes than a thread streams in that time.
+constexpr double kParallelWork = 2e5;
 constexpr double kParallelByteWork = 8e5;  // the same of bytes
+constexpr double kParallelBytes = 384 * 1024;
 
 bool is_byte(DType type) { return type == DType::i8 || type == DType::u8; }
 
@@ -44,7 +47,13 @@ bool has_byte_weights(const GemmShape& s) { return s.type == DType::f32 && is_by
 
 bool is_half(DType type) { return type == DType::f16 || type == DType::bf16; }
 
-double work_of(const GemmShape& s) { return static_cast<double>(s.batches()) * s.m * s.n * s.k; }
+// The threads that a product is worth, where `fewest` multiplications are worth several.
+int useful_threads(const GemmShape& s, double fewest, int threads) {
+  const double elements = static_cast<double>(s.batches()) * s.n * s.k;
+  const double bytes = elements * static_cast<double>(size_of(is_byte(s.b_type) ? s.b_type : s.type));
+  const bool one = elements * static_cast<double>(s.m) < fewest && bytes < kParallelBytes;
+  return one ? 1 : threads;
+}
 
 }  // namespace
 
@@ -263,10 +272,10 @@ const GemmKernel* GemmLibrary::kernel(const GemmShape& wanted, const PackedMatri
   auto& slot = impl_->kernels[{shape, panels, layout, packed != nullptr, threads}];
   if (slot) return slot.get();
 
-  const int useful = work_of(shape) < kParallelWork ? 1 : threads;
+  const int useful = useful_threads(shape, kParallelWork, threads);
   if (has_byte_kernel(shape)) {
     slot = make_byte_gemm(shape, packed ? static_cast<const ByteMatrix*>(packed->impl()) : nullptr,
-                          work_of(shape) < kParallelByteWork ? 1 : threads);
+                          useful_threads(shape, kParallelByteWork, threads));
     return slot.get();
   }
   if (has_byte_weights(shape)) {

@@ -14,6 +14,7 @@
 
 #include "runtime/processor.h"
 #include "runtime/sleep_word.h"
+#include "runtime/waiting_place.h"
 
 namespace braid::rt {
 namespace {
@@ -89,7 +90,11 @@ class Team::Impl {
 
 class Team::Impl::Workers {
  public:
-  explicit Workers(Impl& team) : team_(team), process_(getpid()), threads_(new std::vector<std::thread>) {
+  explicit Workers(Impl& team)
+      : team_(team),
+        process_(getpid()),
+        places_(new WaitingPlace[static_cast<std::size_t>(team.threads_)]),
+        threads_(new std::vector<std::thread>) {
     // Signals of the process are left to its other threads. What a thread itself causes cannot be.
     sigset_t blocked, before;
     sigfillset(&blocked);
@@ -120,11 +125,23 @@ class Team::Impl::Workers {
 
   int count() const { return static_cast<int>(threads_->size()); }
 
+  // Before a job is posted. The child of a fork leaves the threads of its parent alone.
+  void make_way() {
+    const int here = sched_getcpu();
+    for (std::size_t k = 0; k < threads_->size(); ++k) {
+      if (places_[k].is_at(here) && getpid() == process_)
+        places_[k].keep_off(here, (*threads_)[k].native_handle());
+    }
+  }
+
  private:
   void work(int thread) {
     pthread_setname_np(pthread_self(), "braid-team");
+    WaitingPlace& place = places_[thread - 1];
     for (uint32_t seen = 0;;) {
+      place.note();
       seen = team_.posted_.wait_while(seen, kIdleSpin);
+      place.release();
       if (stops_.load()) return;
       const int finished = team_.run_parts(thread);
       if (finished > 0) team_.finished_.add(static_cast<uint32_t>(finished));
@@ -134,6 +151,7 @@ class Team::Impl::Workers {
   Impl& team_;
   const pid_t process_;
   std::atomic<bool> stops_ = false;
+  const std::unique_ptr<WaitingPlace[]> places_;
   std::unique_ptr<std::vector<std::thread>> threads_;
 };
 
@@ -230,6 +248,7 @@ void Team::Impl::wait_for_all(int64_t members) {
 void Team::Impl::post(const Job& job, int parts, int taken) {
   job_ = job;
   finished_.reset(0);
+  workers_->make_way();
   const uint32_t number = posted_.get() + 1;
   state_.store(state_of(number, parts, taken), std::memory_order_release);
   posted_.set(number);

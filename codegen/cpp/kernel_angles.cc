@@ -27,8 +27,8 @@ void KernelEmitter::write_by_angle(const std::vector<std::string>& angles) {
       out.push_back(team_loop(text(order_extent(0)), total_work_,
                               tests ? std::vector{wide} : std::vector<std::string>()));
     if (shared && tests) out.push_back("int wide = 0;");
-    out.push_back(tests ? fmt::format("{} reduction(| : {})", kWidePragma, shared ? "wide" : wide)
-                        : kWidePragma);
+    out.push_back(tests ? fmt::format("{} reduction(| : {})", wide_pragma(4), shared ? "wide" : wide)
+                        : wide_pragma(4));
     out.push_back(shared ? part_head(order_[0]) : loop_head(order_[0]) + " {");
   };
   out.push_back(fmt::format("int {} = 0;", wide));

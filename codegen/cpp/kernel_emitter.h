@@ -18,7 +18,8 @@ namespace braid::codegen::cpp {
 struct Reduced {
   std::string name;
   Accumulator how;
-  int work = 0;  // simple operations of a term
+  int work = 0;               // simple operations of a term
+  std::int64_t smallest = 8;  // bytes of the narrowest value of a term
 };
 
 // Lines around the loops of a group with reductions.
@@ -124,13 +125,18 @@ class KernelEmitter {
     ir::BufferId buffer;
     ir::Expr index;
     Value value;
-    bool of_group = true;  // forgotten at the end of the group
-    int work = 0;          // to compute it in the loops of the group
+    bool of_group = true;       // forgotten at the end of the group
+    int work = 0;               // to compute it in the loops of the group
+    std::int64_t smallest = 8;  // bytes of the narrowest value on the way
   };
 
   void emit_group(const NestGroup& group);
 
-  static constexpr const char* kWidePragma = "#pragma omp simd simdlen(16)";
+  // Asks for vectors of 64 bytes of values of this size.
+  static std::string wide_pragma(std::int64_t bytes);
+  // Notes the size of a value in the loop over vectors.
+  void note_value(const ir::Instr& instr);
+  void note_size(std::int64_t bytes);
 
   static std::string narrowed(ir::DType dtype, const std::string& v);
 
@@ -158,9 +164,9 @@ class KernelEmitter {
   bool vectors_are_outer() const;
 
   // GCC prefers vectors of 256 bits on Intel's processors, with which loops of much work take up to 1.5 times
-  // as long; in wide ones, loads of those of little work would cross lines. How floats add up depends on the
-  // width: their own terms decide, and not what else is in the loop.
-  bool is_wide(const std::vector<Reduced>& reduced) const;
+  // as long; in wide ones, loads of those of little work would cross lines. The narrowest value decides how
+  // many points a vector has, or else it alone would fill one. How floats add up depends on that number:
+  // their own terms decide, and not what else is in the loop.
   std::string simd_pragma(const std::vector<Reduced>& reduced) const;
 
   ir::Expr order_extent(std::size_t k) const { return nest_.extents[static_cast<std::size_t>(order_[k])]; }
@@ -234,7 +240,10 @@ class KernelEmitter {
   int turn_work_ = 0;                // those of sin and cos
   std::int64_t stack_bytes_ = 0;     // of rows and blocks
   int counter_ = 0, accumulators_ = 0, lists_ = 0, work_ = 0;
-  int member_work_ = 0;  // of a member, with what it reads from registers of its group
+  int member_work_ = 0;   // of a member, with what it reads from registers of its group
+  int vector_level_ = 2;  // of the loop over vectors
+  std::int64_t smallest_ = 8,
+               member_smallest_ = 8;  // bytes of the narrowest value there: of the group, of a member
   ir::Expr total_work_ = 0;
 };
 

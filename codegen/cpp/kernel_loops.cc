@@ -20,6 +20,8 @@ void KernelEmitter::emit_group(const NestGroup& group) {
   staged_.clear();
   if (group.transposed) stage_loads(group);
   const std::size_t depth = order_.size();
+  vector_level_ = depth == 0 ? 2 : 2 + static_cast<int>(vector_loop(group));
+  smallest_ = 8;
   std::vector<Reduced> reduced;
   Edges edges;
   const bool mixed = !group.kept.empty() && !group.reduced.empty();
@@ -45,7 +47,7 @@ void KernelEmitter::emit_group(const NestGroup& group) {
         continue;
       }
       first.push_back(fmt::format("{} {} = {};", a.type, acc, a.init));
-      reduced.push_back({acc, a, member_work_});
+      reduced.push_back({acc, a, member_work_, member_smallest_});
       const std::string result = fmt::format("r{}", counter_++);
       last.push_back(
           fmt::format("const {} {} = {};", value_type(dtype), result, narrowed(dtype, a.finish(acc))));
@@ -56,9 +58,10 @@ void KernelEmitter::emit_group(const NestGroup& group) {
     }
     // Pointwise, or a reduction over nothing.
     const int level = no_loop ? 1 : static_cast<int>(depth) + 1;
-    registers_.push_back({m.out, m.store, value, !no_loop, member_work_});
+    registers_.push_back({m.out, m.store, value, !no_loop, member_work_, member_smallest_});
     const bool rounds = !value.unrounded.empty() && !local(m.out);
     if (dtype == DType::f16 && needs_store(m.out)) work_ += kWideWork;  // conversion takes as many operations
+    if (!local(m.out)) note_size(size_of(dtype));
     if (needs_store(m.out))
       lines(level).push_back(store_line(m.out, m.store, rounds ? value.unrounded : value.text));
   }
@@ -188,18 +191,21 @@ bool KernelEmitter::vectors_are_outer() const {
   return is_unrolled(group.kept[0]);
 }
 
-bool KernelEmitter::is_wide(const std::vector<Reduced>& reduced) const {
+std::string KernelEmitter::wide_pragma(std::int64_t bytes) {
+  return fmt::format("#pragma omp simd simdlen({})", 64 / bytes);
+}
+
+std::string KernelEmitter::simd_pragma(const std::vector<Reduced>& reduced) const {
   bool sums = false, heavy = true;
+  std::int64_t smallest = 8;
   for (const Reduced& r : reduced) {
     if (r.how.is_exact()) continue;
     sums = true;
     heavy = heavy && r.work >= kWideWork;
+    smallest = std::min(smallest, r.smallest);
   }
-  return sums ? heavy : work_ >= kWideWork;
-}
-
-std::string KernelEmitter::simd_pragma(const std::vector<Reduced>& reduced) const {
-  std::string pragma = is_wide(reduced) ? kWidePragma : "#pragma omp simd";
+  std::string pragma = "#pragma omp simd";
+  if (sums ? heavy : work_ >= kWideWork) pragma = wide_pragma(sums ? smallest : smallest_);
   for (const Reduced& r : reduced) pragma += fmt::format(" reduction({} : {})", r.how.clause, r.name);
   return pragma;
 }

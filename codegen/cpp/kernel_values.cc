@@ -70,6 +70,7 @@ KernelEmitter::Value KernelEmitter::load(const Instr& instr, const Value* mask) 
   for (const Register& r : registers_) {
     if (unmutated(graph_, r.buffer) == unmutated(graph_, instr.buffer) && r.index == instr.index) {
       member_work_ += r.work;
+      member_smallest_ = std::min(member_smallest_, r.smallest);
       if (!mask) return r.value;
       Value v = define(instr.dtype, fmt::format("{} ? {} : {}", mask->text, r.value.text, zero(instr.dtype)),
                        std::max(mask->level, r.value.level));
@@ -137,6 +138,7 @@ KernelEmitter::Value KernelEmitter::computed(const Instr& instr, const Arithmeti
 KernelEmitter::Value KernelEmitter::emit_body(const NestMember& m) {
   values_.assign(m.body.instrs.size(), {});
   member_work_ = 0;
+  member_smallest_ = 8;
   for (std::size_t k = 0; k < m.body.instrs.size(); ++k) {
     const Instr& instr = m.body.instrs[k];
     std::vector<std::string> operands;
@@ -187,10 +189,24 @@ KernelEmitter::Value KernelEmitter::emit_body(const NestMember& m) {
     const int work = level_of_work(out) * work_of(instr);
     work_ += work;
     member_work_ += work;
+    if (out.level >= vector_level_) note_value(instr);
   }
   return values_[static_cast<std::size_t>(m.body.result.index)];
 }
 
 int KernelEmitter::level_of_work(const Value& v) const { return v.level >= 2 || order_.empty() ? 1 : 0; }
+
+void KernelEmitter::note_value(const Instr& instr) {
+  const bool from_memory = instr.code == OpCode::load && !local(instr.buffer);
+  if (from_memory)
+    note_size(size_of(instr.dtype));
+  else if (instr.dtype != DType::boolean)  // one bit of a mask
+    note_size(value_type(instr.dtype) == "float" ? 4 : size_of(instr.dtype));
+}
+
+void KernelEmitter::note_size(std::int64_t bytes) {
+  smallest_ = std::min(smallest_, bytes);
+  member_smallest_ = std::min(member_smallest_, bytes);
+}
 
 }  // namespace braid::codegen::cpp

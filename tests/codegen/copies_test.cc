@@ -135,5 +135,32 @@ TEST(CppLoopTexts, WhatElseIsInALoopDoesNotChangeHowFloatsAddUp) {
   EXPECT_EQ(count_of(heavy, wide), 1u) << heavy;
 }
 
+// Otherwise the narrowest value would fill a vector and the others a quarter of one.
+TEST(CppLoopTexts, TheNarrowestValueOfALoopDecidesHowManyPointsAVectorHas) {
+  const auto vectors = [](const std::string& type, const std::string& body) {
+    const std::string source =
+        source_of("graph main\ninput %x: " + type + "[30, 400]\ninput %b: u8[1]\n" + body + "output %y");
+    for (const int count : {8, 16, 32, 64}) {
+      if (count_of(source, fmt::format("#pragma omp simd simdlen({})", count)) == 1) return count;
+    }
+    ADD_FAILURE() << source;
+    return 0;
+  };
+  const std::string exp = "%y: f32[30, 400] = pointwise { %0 = load %x %1 = exp %0 store %1 }\n";
+  EXPECT_EQ(vectors("f32", exp), 16);
+  EXPECT_EQ(vectors("f64", "%y: f64[30, 400] = pointwise { %0 = load %x %1 = exp %0 store %1 }\n"), 8);
+  EXPECT_EQ(vectors("f16", "%y: f16[30, 400] = pointwise { %0 = load %x %1 = exp %0 store %1 }\n"), 32);
+  EXPECT_EQ(
+      vectors("f32",
+              "%y: u8[30, 400] = pointwise {\n %0 = load %x %1 = exp %0 %2 = cast u8 %1\n store %2 }\n"),
+      64);
+  // What does not vary in the loop does not count, nor does a truth value.
+  EXPECT_EQ(
+      vectors("f32",
+              "%y: f32[30, 400] = pointwise {\n %0 = load %x %1 = load %b[0] %2 = cast f32 %1 %3 = exp %0\n"
+              " %4 = mul %2, %3 %5 = lt %4, %0 %6 = where %5, %4, %0 store %6 }\n"),
+      16);
+}
+
 }  // namespace
 }  // namespace braid::test
