@@ -15,6 +15,7 @@
 #include "passes/drop_roundings.h"
 #include "passes/expand_attention.h"
 #include "passes/expand_convolutions.h"
+#include "passes/flush_subnormals.h"
 #include "passes/forward_copies.h"
 #include "passes/forward_parts.h"
 #include "passes/fuse_epilogues.h"
@@ -110,6 +111,8 @@ constexpr PipelineStep kDefault[] = {
     {"byte_tables", When::always, InGiven::absent,
      "chains of operators are one body, and roundings between them are gone"},
     {"name_post_ops", When::always, InGiven::absent, "epilogues are complete"},
+    {"flush_subnormals", When::always, InGiven::absent,
+     "epilogues are complete: what stays in loops of its own keeps its bits"},
     {"raise_outputs", When::always, InGiven::absent,
      "on the nodes as they will run, so that sources of results do not live to the end"},
     {"merge_loops", When::always, InGiven::absent,
@@ -238,6 +241,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<DropRoundings>();
   registry.add<ExpandAttention>();
   registry.add<ExpandConvolutions>();
+  registry.add<FlushSubnormals>();
   registry.add<ForwardCopies>();
   registry.add<ForwardParts>();
   registry.add<FuseEpilogues>();

@@ -216,8 +216,7 @@ void pack_tap_weights(const ConvolutionShape& s, const float* b, float* to) {
         for (int64_t c = 0; c < s.channels; ++c, to += width) {
           for (int64_t f = 0; f < width; ++f) {
             to[f] = first + f < s.filters
-                        ? packed_weight(
-                              b[group * s.b_group + tap.weights + c * s.b_channel + (first + f) * s.b_filter])
+                        ? b[group * s.b_group + tap.weights + c * s.b_channel + (first + f) * s.b_filter]
                         : 0;
           }
         }

@@ -1,7 +1,5 @@
 #include "runtime/tile_kernels.h"
 
-#include <algorithm>
-
 #include "runtime/processor.h"
 
 namespace braid::rt {
@@ -51,13 +49,10 @@ void pack_tile_panels(int64_t k, int64_t n, const float* b, int64_t b_row, int64
       for (int64_t first = 0; first < k; first += kRows) {
         const int64_t last = std::min(first + kRows, k);
         if (b_col == 1) {
-          for (int64_t i = first; i < last; ++i) {
-            for (int64_t j = 0; j < columns; ++j) panel[i * width + j] = packed_weight(from[i * b_row + j]);
-          }
+          for (int64_t i = first; i < last; ++i) std::copy_n(from + i * b_row, columns, panel + i * width);
         } else {
           for (int64_t j = 0; j < columns; ++j) {
-            for (int64_t i = first; i < last; ++i)
-              panel[i * width + j] = packed_weight(from[i * b_row + j * b_col]);
+            for (int64_t i = first; i < last; ++i) panel[i * width + j] = from[i * b_row + j * b_col];
           }
         }
       }

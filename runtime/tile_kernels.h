@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "runtime/gemm.h"
@@ -96,10 +94,6 @@ struct TileKernels {
 
 // Null on a processor without such vectors.
 const TileKernels* tile_kernels();
-
-// A weight as it is packed. A subnormal one, as training leaves some, costs a hundred instructions in each
-// product on Intel's processors, and changes a sum by less than 1.2e-38 of an element.
-inline float packed_weight(float x) { return std::fabs(x) < std::numeric_limits<float>::min() ? 0.0f : x; }
 
 // The width of panels for a matrix of so many columns: whole panels and one that is not much narrower,
 // because a tile of few vectors reads its rows for few sums.

@@ -1,4 +1,4 @@
-// Where a worker waits for work, so that it does not wait on the processor of the thread that has work for it.
+// Where a worker waits for work: not on the processor of the thread that has work for it.
 //
 // A busy system may wake a thread on the processor where it slept without looking for an idle one. If the
 // caller runs there by now, the worker comes only after milliseconds, and the caller computes alone.

@@ -397,6 +397,29 @@ struct ConvolutionPart {
   int64_t a = 0, out = 0;  // offsets of the first elements
 };
 
+// Rows [begin, end) of the result, and those of the image that reach them.
+ConvolutionPart rows_of(const ConvolutionShape& s, int64_t begin, int64_t end) {
+  ConvolutionPart part{s};
+  const int64_t reach = (s.taps[0] - 1) * s.dilation[0];
+  int64_t first_read = begin * s.stride[0] - s.pad[0], start = 0, behind = 0;
+  if (s.transposed) {
+    const int64_t first = begin + s.pad[0] - reach;
+    start =
+        std::min(first > 0 ? (first + s.stride[0] - 1) / s.stride[0] : 0, (begin + s.pad[0]) / s.stride[0]);
+    behind = (end - 1 + s.pad[0]) / s.stride[0] + 1;
+    first_read = start * s.stride[0] - (begin + s.pad[0]);
+  } else {
+    start = std::clamp<int64_t>(first_read, 0, s.in[0]);
+    behind = (end - 1) * s.stride[0] - s.pad[0] + reach + 1;
+  }
+  part.shape.out[0] = end - begin;
+  part.shape.in[0] = std::max<int64_t>(std::min(behind, s.in[0]) - start, 0);
+  part.shape.pad[0] = std::max<int64_t>(-first_read, 0);
+  part.a = start * s.a_spatial[0];
+  part.out = begin * s.out_spatial[0];
+  return part;
+}
+
 std::vector<ConvolutionPart> parts_of(const ConvolutionShape& s, int threads) {
   constexpr int64_t kFewestRows = 4;  // parts begin where tiles of Winograd's algorithm do
   double work = static_cast<double>(s.batch * s.groups * s.channels * s.filters);
@@ -409,21 +432,14 @@ std::vector<ConvolutionPart> parts_of(const ConvolutionShape& s, int threads) {
                 count = std::min<int64_t>(threads, units);
   for (int64_t k = 0; k < count; ++k) {
     const int64_t begin = units * k / count * grain, end = units * (k + 1) / count * grain;
-    ConvolutionPart part{s};
-    if (by_image) {
-      part.shape.batch = end - begin;
-      part.a = begin * s.a_batch;
-      part.out = begin * s.out_batch;
-    } else {
-      const int64_t last = std::min(end, s.out[0]), first_read = begin * s.stride[0] - s.pad[0],
-                    behind = (last - 1) * s.stride[0] - s.pad[0] + (s.taps[0] - 1) * s.dilation[0] + 1,
-                    start = std::clamp<int64_t>(first_read, 0, s.in[0]);
-      part.shape.out[0] = last - begin;
-      part.shape.in[0] = std::max<int64_t>(std::min(behind, s.in[0]) - start, 0);
-      part.shape.pad[0] = std::max<int64_t>(-first_read, 0);
-      part.a = start * s.a_spatial[0];
-      part.out = begin * s.out_spatial[0];
+    if (!by_image) {
+      parts.push_back(rows_of(s, begin, std::min(end, s.out[0])));
+      continue;
     }
+    ConvolutionPart part{s};
+    part.shape.batch = end - begin;
+    part.a = begin * s.a_batch;
+    part.out = begin * s.out_batch;
     parts.push_back(part);
   }
   return parts;
@@ -591,13 +607,13 @@ struct WindowLibrary::Impl {
 
   // In parts for the threads of the team, if it can be divided. Otherwise the library's own threads compute
   // it, which after that keep the team's from their processors for a while. How some kernels add up depends
-  // on their sizes: these have the same parts, or one, for every number of threads.
+  // on their sizes: these have the same parts, or one, for every number of threads. So have transposed
+  // convolutions, whose kernels are many.
   std::unique_ptr<WindowKernel> for_team(const ConvolutionShape& s, const Routed& whole,
                                          const void* constant_b) {
     constexpr int kFixedParts = 8;
     // Each part lays out computed weights for itself.
-    const bool fixed = adds_by_size(whole.chosen),
-               divides = (constant_b != nullptr || fixed) && !s.transposed;
+    const bool fixed = s.transposed || adds_by_size(whole.chosen), divides = constant_b != nullptr || fixed;
     const int threads = fixed ? kFixedParts : team_threads();
     std::unique_ptr<WindowKernel> kernel;
     if (divides && threads > 1) kernel = in_parts(parts_of(s, threads), whole, constant_b);

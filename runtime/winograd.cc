@@ -152,8 +152,7 @@ void pack_winograd_weights(const ConvolutionShape& s, const float* b, float* to)
       for (int64_t e = 0; e < kElements; ++e) {
         double sum = 0;
         for (int k = 0; k < 3; ++k) sum += half[e / 4][k] * kG[e % 4][k];
-        to[((e * panels + f / width) * s.channels + c) * width + f % width] =
-            packed_weight(static_cast<float>(sum));
+        to[((e * panels + f / width) * s.channels + c) * width + f % width] = static_cast<float>(sum);
       }
     }
   }

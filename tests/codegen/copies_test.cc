@@ -154,7 +154,7 @@ TEST(CppLoopTexts, TheNarrowestValueOfALoopDecidesHowManyPointsAVectorHas) {
       vectors("f32",
               "%y: u8[30, 400] = pointwise {\n %0 = load %x %1 = exp %0 %2 = cast u8 %1\n store %2 }\n"),
       64);
-  // What does not vary in the loop does not count, nor does a truth value.
+  // A value that does not vary in the loop does not count, nor does a truth value.
   EXPECT_EQ(
       vectors("f32",
               "%y: f32[30, 400] = pointwise {\n %0 = load %x %1 = load %b[0] %2 = cast f32 %1 %3 = exp %0\n"

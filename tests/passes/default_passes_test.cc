@@ -31,13 +31,14 @@ TEST(PassList, TheDefaultListHasAllStepsWhoseConditionHolds) {
       list_of(everything({})),
       "force_kernels target_first dead_code lower_precision integer_products forward_copies forward_parts "
       "choose_layouts align_weights pad_results hoist_invariants fuse_epilogues fuse_vertical "
-      "fuse_horizontal byte_tables name_post_ops raise_outputs merge_loops legalise fuse_vertical "
+      "fuse_horizontal byte_tables name_post_ops flush_subnormals raise_outputs merge_loops legalise "
+      "fuse_vertical "
       "drop_roundings legalise braid_schedule select_kernels sink_releases plan_memory");
-  EXPECT_EQ(
-      list_of({}),
-      "dead_code integer_products forward_copies forward_parts choose_layouts hoist_invariants "
-      "fuse_epilogues fuse_vertical fuse_horizontal byte_tables name_post_ops raise_outputs merge_loops "
-      "braid_schedule select_kernels sink_releases plan_memory");
+  EXPECT_EQ(list_of({}),
+            "dead_code integer_products forward_copies forward_parts choose_layouts hoist_invariants "
+            "fuse_epilogues fuse_vertical fuse_horizontal byte_tables name_post_ops flush_subnormals "
+            "raise_outputs merge_loops "
+            "braid_schedule select_kernels sink_releases plan_memory");
 }
 
 TEST(PassList, AGivenListHasWhatUserAndTargetNeed) {

@@ -501,32 +501,6 @@ TEST(ConvolutionKernels, OfOneLibraryShareWeightsOnlyInOneLayout) {
   }
 }
 
-TEST(TapKernels, SubnormalWeightsArePackedAsZero) {
-  constexpr float kSmallest = std::numeric_limits<float>::min();
-  const std::vector<float> b = {1.0f,       kSmallest, kSmallest / 2, -kSmallest / 4,
-                                -kSmallest, NAN,       INFINITY,      0.0f};
-  const std::vector<float> want = {1.0f, kSmallest, 0.0f, 0.0f, -kSmallest, NAN, INFINITY, 0.0f};
-  const auto expect = [&](const std::vector<float>& packed) {
-    for (std::size_t k = 0; k < b.size(); ++k)
-      EXPECT_EQ(std::memcmp(&packed[k], &want[k], sizeof(float)), 0) << k;
-  };
-  for (const int64_t column : {1, 2}) {  // the distance of columns
-    std::vector<float> given(2 * b.size()), panels(tile_panel_bytes(1, 8) / sizeof(float));
-    for (std::size_t k = 0; k < b.size(); ++k) given[k * static_cast<std::size_t>(column)] = b[k];
-    pack_tile_panels(1, 8, given.data(), 8, column, panels.data());
-    expect(panels);
-  }
-  ConvolutionShape s;
-  s.spatial = 1;
-  s.channels = 1;
-  s.filters = 8;
-  s.taps = {1};
-  s.b_filter = 1;
-  std::vector<float> taps(static_cast<std::size_t>(tap_weights(s)));
-  pack_tap_weights(s, b.data(), taps.data());
-  expect(taps);
-}
-
 // Special values, every exponent, and densely where the functions change most.
 std::vector<float> arguments() {
   std::vector<float> out = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 88.7f, -88.7f, 104.0f, -104.0f};
