@@ -179,6 +179,26 @@ ConvolutionShape random_taps(Random& random) {
   return s;
 }
 
+// Transposed and large enough for several threads; each filter lies in a plane, which our kernels do not take.
+ConvolutionShape random_planes(Random& random) {
+  ConvolutionShape s = random_groups(random, false);
+  s.transposed = true;
+  s.groups = 1;
+  s.channels = between(random, 8, 24);
+  s.filters = between(random, 2, 12);
+  for (int d = 0; d < 2; ++d) {
+    s.in[d] = between(random, 12, 30);
+    s.stride[d] = between(random, 1, 4);
+    const int64_t full = (s.in[d] - 1) * s.stride[d] + (s.taps[d] - 1) * s.dilation[d] + 1;
+    s.pad[d] = between(random, 0, s.taps[d] - 1);
+    s.out[d] = full - s.pad[d] - between(random, 0, 3) + between(random, 0, 2);
+  }
+  lay_out(random() % 2 == 0, s.channels, 0, s.in, s.a_batch, s.a_channel, s.a_spatial);
+  lay_out(false, s.filters, 0, s.out, s.out_batch, s.out_channel, s.out_spatial);
+  lay_out_weights(random, s);
+  return s;
+}
+
 constexpr PostOp kFunctions[] = {PostOp::relu,  PostOp::gelu_tanh,  PostOp::gelu_erf,
                                  PostOp::tanh,  PostOp::sigmoid,    PostOp::swish,
                                  PostOp::relu6, PostOp::hard_swish, PostOp::scale};
@@ -401,6 +421,7 @@ TEST(DepthwiseKernels, AgreeWithSumsInDouble) {
 }
 TEST(SeriesKernels, AgreeWithSumsInDouble) { expect_agreement("own depthwise", random_series); }
 TEST(TapKernels, AgreeWithSumsInDouble) { expect_agreement("own taps", random_taps); }
+TEST(TransposedKernels, AgreeWithSumsInDouble) { expect_agreement(nullptr, random_planes); }
 TEST(GroupedKernels, AgreeWithSumsInDouble) {
   expect_agreement(nullptr, [](Random& random) { return random_groups(random, false); });
 }
@@ -436,6 +457,7 @@ TEST(ConvolutionKernels, HaveTheSameBitsForEveryNumberOfThreads) {
   ConvolutionShape (*const kShapes[])(Random&) = {random_stem,
                                                   random_taps,
                                                   random_pointwise,
+                                                  random_planes,
                                                   random_few_filters,
                                                   [](Random& random) { return random_shape(random, true); },
                                                   [](Random& random) { return random_groups(random, true); }};
