@@ -18,6 +18,13 @@ Expr element_of(const Graph& graph, const TensorRef& view) {
   return view.offset + strided_index(*graph.pool, view.sizes, view.strides);
 }
 
+bool is_larger_stride(Expr a, Expr b) {
+  if (a == b || provably_non_negative(b - a)) return false;
+  if (provably_non_negative(a - b)) return true;
+  const std::optional<Expr> times = b.is_constant(0) ? std::nullopt : divide_exactly(a, b);
+  return times && provably_non_negative(*times);
+}
+
 std::optional<TensorRef> strided_view(const Graph& graph, BufferId buffer, Expr at, std::vector<Expr> sizes) {
   TensorRef view{buffer, at, std::move(sizes), {}};
   for (std::size_t k = 0; k < view.sizes.size(); ++k) {

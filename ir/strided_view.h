@@ -14,6 +14,10 @@ Expr strided_index(ExprPool& pool, std::span<const Expr> sizes, std::span<const 
 // The element of its buffer that the view's element (i0, i1, ...) is.
 Expr element_of(const Graph& graph, const TensorRef& view);
 
+// Whether stride `a` is the larger one, where no dimension is empty: a multiple of the other by sizes, which
+// could be 0, or provably larger. An order for sorting dimensions by strides.
+bool is_larger_stride(Expr a, Expr b);
+
 // Returns the view whose element (i0, i1, ...) is element `at` of the buffer, an expression over these
 // indices. Returns nullopt if there is none: strides must be equal on all ranks, and only the offset may
 // depend on the rank.

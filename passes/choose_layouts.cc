@@ -60,9 +60,8 @@ std::optional<std::vector<Expr>> coordinates(Expr element, std::span<const Expr>
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     if (!sizes[d].is_constant(1)) order.push_back(d);
   }
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return !(strides[a] == strides[b]) && provably_non_negative(strides[a] - strides[b]);
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return is_larger_stride(strides[a], strides[b]); });
   std::vector<Expr> at(sizes.size(), 0);
   for (const Expr value : by_index(element)) {
     std::optional<Expr> quotient;
@@ -440,7 +439,7 @@ class LayoutChooser {
       // Indices of one element have no stride and stay in front.
       const bool first = sizes[a].is_constant(1), second = sizes[b].is_constant(1);
       if (first || second) return first && !second;
-      return !(strides[a] == strides[b]) && provably_non_negative(strides[a] - strides[b]);
+      return is_larger_stride(strides[a], strides[b]);
     });
     return true;
   }

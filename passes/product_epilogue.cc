@@ -21,18 +21,16 @@ std::vector<std::size_t> memory_order(const TensorRef& out) {
   std::vector<std::size_t> order(out.sizes.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return !(out.strides[a] == out.strides[b]) && provably_less(out.strides[b], out.strides[a]);
+    return is_larger_stride(out.strides[a], out.strides[b]);
   });
   return order;
 }
 
-// Returns the indices of a loop over the result's elements, in memory order or in that of `out`, as
-// expressions over the indices of `out`.
-std::optional<std::vector<Expr>> indices_of(const Graph& graph, const Loops& loops, const TensorRef& out) {
-  if (auto same = reindex(loops.sizes, out.sizes, *graph.pool)) return same;
-  const std::vector<std::size_t> order = memory_order(out);
+// The indices of a loop over the result's elements in memory order, as expressions over those of `out`.
+std::optional<std::vector<Expr>> in_memory_order(const Graph& graph, const Loops& loops,
+                                                 const TensorRef& out) {
   std::vector<Expr> sizes, symbols;
-  for (std::size_t d : order) {
+  for (std::size_t d : memory_order(out)) {
     sizes.push_back(out.sizes[d]);
     symbols.push_back(graph.pool->index(d));
   }
@@ -43,13 +41,11 @@ std::optional<std::vector<Expr>> indices_of(const Graph& graph, const Loops& loo
   return indices;
 }
 
-}  // namespace
-
-std::optional<WithEpilogue> with_epilogue(const Graph& graph, const Product& product, const Loops& loops,
-                                          BufferId target) {
-  const std::vector<Expr>& sizes = product.out.sizes;
-  const auto indices = indices_of(graph, loops, product.out);
+// The product with the loop as its epilogue, if `indices` are the loop's, over those of the result.
+std::optional<WithEpilogue> at_indices(const Graph& graph, const Product& product, const Loops& loops,
+                                       BufferId target, const std::optional<std::vector<Expr>>& indices) {
   if (!indices) return std::nullopt;
+  const std::vector<Expr>& sizes = product.out.sizes;
   const auto at = [&](Expr e) { return simplify(substitute_indices(e, *indices), sizes); };
   std::optional<TensorRef> out = strided_view(graph, target, at(loops.store_index), sizes);
   if (!out) return std::nullopt;
@@ -88,6 +84,16 @@ std::optional<WithEpilogue> with_epilogue(const Graph& graph, const Product& pro
   }
   const ValueId last = map[loops.body.result];
   return WithEpilogue{std::move(*out), body.finish(body.cast(last, graph[target].dtype))};
+}
+
+}  // namespace
+
+std::optional<WithEpilogue> with_epilogue(const Graph& graph, const Product& product, const Loops& loops,
+                                          BufferId target) {
+  const TensorRef& out = product.out;
+  if (auto same = at_indices(graph, product, loops, target, reindex(loops.sizes, out.sizes, *graph.pool)))
+    return same;
+  return at_indices(graph, product, loops, target, in_memory_order(graph, loops, out));
 }
 
 }  // namespace braid::passes
