@@ -19,13 +19,10 @@ bool is_subnormal(std::uint32_t bits) { return (bits & 0x7f800000u) == 0 && (bit
 
 // Whether the value of every load of the buffer is only added, subtracted and multiplied.
 bool is_only_a_factor(const LoopBody& body, BufferId buffer) {
-  const auto is_load = [&](ValueId v) {
-    return body[v].code == OpCode::load && body[v].buffer == buffer;
-  };
+  const auto is_load = [&](ValueId v) { return body[v].code == OpCode::load && body[v].buffer == buffer; };
   if (is_load(body.result)) return false;
   return std::ranges::all_of(body.instrs, [&](const Instr& instr) {
-    const bool linear =
-        instr.code == OpCode::add || instr.code == OpCode::sub || instr.code == OpCode::mul;
+    const bool linear = instr.code == OpCode::add || instr.code == OpCode::sub || instr.code == OpCode::mul;
     return linear || std::ranges::none_of(instr.operands, is_load);
   });
 }
@@ -66,13 +63,15 @@ ConstantData flushed(const ConstantData& data) {
 
 bool FlushSubnormals::run(Schedule& schedule) const {
   Graph& graph = schedule.graph;
-  const IdRange<StorageId> storages(StorageId{0}, StorageId{static_cast<std::int32_t>(graph.storages.size())});
+  const IdRange<StorageId> storages(StorageId{0},
+                                    StorageId{static_cast<std::int32_t>(graph.storages.size())});
   IdVector<StorageId, bool> factors(storages, false), others(storages, false);
   for (const GraphOutput& output : graph.outputs) others[root_storage(graph, output.buffer)] = true;
   for (const ScheduleNode& node : schedule.nodes) {
     for (const OpId op : ops_of(node)) {
       for (const Access& access : effects(graph, op).accesses) {
-        const bool factor = graph[access.buffer].dtype == DType::f32 && sums_products(graph[op], access.buffer);
+        const bool factor =
+            graph[access.buffer].dtype == DType::f32 && sums_products(graph[op], access.buffer);
         (factor ? factors : others)[root_storage(graph, access.buffer)] = true;
       }
     }

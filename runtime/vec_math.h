@@ -25,14 +25,6 @@ inline float from_bits(uint32_t u) { return std::bit_cast<float>(u); }
 inline uint64_t bits(double x) { return std::bit_cast<uint64_t>(x); }
 inline double from_bits(uint64_t u) { return std::bit_cast<double>(u); }
 
-// 2^n for n in [-252, 254], in two factors so that neither overflows.
-inline float scale(float x, int32_t n) {
-  const int32_t half = n >> 1;
-  const float a = from_bits(static_cast<uint32_t>(half + 127) << 23);
-  const float b = from_bits(static_cast<uint32_t>(n - half + 127) << 23);
-  return x * a * b;
-}
-
 // Natural logarithm of a positive, normal double, to about 1e-14.
 inline double log_core(double x) {
   const uint64_t u = bits(x);
@@ -144,38 +136,43 @@ inline double expm1_core(double x) {
   return p * (x * x) + x;
 }
 
-// exp(x) as 2^n times the result, for |x| < 105. n + magic has the bits of n in its lowest ones.
-struct Power {
-  float mantissa;
-  uint32_t n_and_magic;
-};
-inline Power power(float x) {
-  const float t = x * 1.44269504f + 12582912.0f;
-  const float n = t - 12582912.0f;
-  float r = x - n * 0.693145752f;
-  r = r - n * 1.42860677e-6f;
-  float p = 1.98756986e-4f;
-  p = p * r + 1.39819994e-3f;
-  p = p * r + 8.33345205e-3f;
-  p = p * r + 4.16657962e-2f;
-  p = p * r + 1.66666657e-1f;
-  p = p * r + 0.5f;
-  p = p * (r * r) + r;
-  return {p + 1.0f, bits(t)};
+// exp(r) - 1 for |r| < 0.694.
+inline float expm1_near_zero(float r) {
+  float p = 1.96115987e-4f;
+  p = p * r + 1.41044694e-3f;
+  p = p * r + 8.33610352e-3f;
+  p = p * r + 4.16612700e-2f;
+  p = p * r + 1.66666135e-1f;
+  p = p * r + 5.00000358e-1f;
+  return p * (r * r) + r;
 }
-// exp(x) for |x| < 87.
+// exp(x - n ln 2) for n = 2 * half next to x / ln 2.
+inline float exp_remainder(float x, float half) {
+  float r = x - half * 1.386291504f;
+  r = r - half * 2.85721354e-6f;
+  return expm1_near_zero(r) + 1.0f;
+}
+// exp(x) for |x| < 80: n is added to the exponent.
 inline float exp_within(float x) {
-  const Power e = power(x);
-  return from_bits(bits(e.mantissa) + (e.n_and_magic << 23));
+  const float magic = 12582912.0f;  // 1.5 * 2^23: the lowest bits of t are n / 2
+  const float t = x * 0.721347520f + magic;
+  return from_bits(bits(exp_remainder(x, t - magic)) + (bits(t) << 24));
+}
+// exp(x) for x >= -104, NaN for NaN. 2^n is the square of 2^(n/2), which is never subnormal and whose biased
+// exponent is in the lowest bits of t.
+inline float exp_above(float x) {
+  const float magic = 12583039.0f;  // 1.5 * 2^23 + 127
+  const auto t = static_cast<int32_t>(bits(x * 0.721347520f + magic));
+  const auto biased = static_cast<uint32_t>(t < 0x4b4000c0 ? t : 0x4b4000c0);  // 2^130 is infinite
+  const float root = from_bits(biased << 23);
+  return exp_remainder(x, from_bits(biased) - magic) * root * root;
 }
 
 }  // namespace vec
 
 inline float vexp(float x) {
-  float c = x > 89.0f ? 89.0f : x;  // comparisons are false for NaN, which passes through
-  c = c < -104.0f ? -104.0f : c;
-  const vec::Power e = vec::power(c);
-  return vec::scale(e.mantissa, static_cast<int32_t>(e.n_and_magic - 0x4b400000u));
+  const float y = vec::exp_above(x);
+  return x < -104.0f ? 0.0f : y;
 }
 
 inline float vlog(float x) {
@@ -207,18 +204,18 @@ inline float vlog(float x) {
   return x != x ? x : result;
 }
 
+// m / (m + 2) for m = exp(2 |x|) - 1, which is exact near zero.
 inline float vtanh(float x) {
   const float a = __builtin_fabsf(x);
-  const float z = x * x;
-  float p = -5.70498872745e-3f;
-  p = p * z + 2.06390887954e-2f;
-  p = p * z - 5.37397155531e-2f;
-  p = p * z + 1.33314422036e-1f;
-  p = p * z - 3.33332819422e-1f;
-  const float small = p * z * x + x;
   const float twice = a > 10.0f ? 20.0f : a + a;  // from 10 on, the result is 1
-  const float large = 1.0f - 2.0f / (vec::exp_within(twice) + 1.0f);
-  return __builtin_copysignf(a >= 0.625f ? large : small, x);  // NaN takes the polynomial
+  const float magic = 12583039.0f;                // 1.5 * 2^23 + 127
+  const float t = twice * 1.44269504f + magic;
+  const float n = t - magic;
+  float r = twice - n * 0.693145752f;
+  r = r - n * 1.42860677e-6f;
+  const float power = vec::from_bits(vec::bits(t) << 23);
+  const float m = vec::expm1_near_zero(r) * power + (power - 1.0f);
+  return __builtin_copysignf(m / (m + 2.0f), x);
 }
 
 inline float verf(float x) {
