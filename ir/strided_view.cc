@@ -1,10 +1,22 @@
 #include "ir/strided_view.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ir/coordinate.h"
 
 namespace braid::ir {
+
+namespace {
+
+bool is_larger(Expr a, Expr b) {
+  if (a == b || provably_non_negative(b - a)) return false;
+  if (provably_non_negative(a - b)) return true;
+  const std::optional<Expr> times = b.is_constant(0) ? std::nullopt : divide_exactly(a, b);
+  return times && provably_non_negative(*times);
+}
+
+}  // namespace
 
 Expr strided_index(ExprPool& pool, std::span<const Expr> sizes, std::span<const Expr> strides) {
   Expr index = 0;
@@ -18,11 +30,15 @@ Expr element_of(const Graph& graph, const TensorRef& view) {
   return view.offset + strided_index(*graph.pool, view.sizes, view.strides);
 }
 
-bool is_larger_stride(Expr a, Expr b) {
-  if (a == b || provably_non_negative(b - a)) return false;
-  if (provably_non_negative(a - b)) return true;
-  const std::optional<Expr> times = b.is_constant(0) ? std::nullopt : divide_exactly(a, b);
-  return times && provably_non_negative(*times);
+void sort_by_stride(std::span<std::size_t> dimensions, std::span<const Expr> strides) {
+  // std::stable_sort takes no relation under which some strides cannot be compared.
+  for (auto to = dimensions.begin(); to != dimensions.end(); ++to) {
+    const auto largest = std::find_if(to, dimensions.end(), [&](std::size_t d) {
+      return std::none_of(to, dimensions.end(),
+                          [&](std::size_t other) { return is_larger(strides[other], strides[d]); });
+    });
+    if (largest != dimensions.end()) std::rotate(to, largest, largest + 1);
+  }
 }
 
 std::optional<TensorRef> strided_view(const Graph& graph, BufferId buffer, Expr at, std::vector<Expr> sizes) {

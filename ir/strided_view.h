@@ -14,9 +14,9 @@ Expr strided_index(ExprPool& pool, std::span<const Expr> sizes, std::span<const 
 // The element of its buffer that the view's element (i0, i1, ...) is.
 Expr element_of(const Graph& graph, const TensorRef& view);
 
-// Whether stride `a` is the larger one, where no dimension is empty: a multiple of the other by sizes, which
-// could be 0, or provably larger. An order for sorting dimensions by strides.
-bool is_larger_stride(Expr a, Expr b);
+// Sorts dimensions by descending stride, where that is known for non-empty tensors: a stride is larger if it
+// is provably so, or a multiple of the other by sizes, which may be 0. Others stay in the order given.
+void sort_by_stride(std::span<std::size_t> dimensions, std::span<const Expr> strides);
 
 // Returns the view whose element (i0, i1, ...) is element `at` of the buffer, an expression over these
 // indices. Returns nullopt if there is none: strides must be equal on all ranks, and only the offset may

@@ -1,7 +1,6 @@
 #include "passes/choose_layouts.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -60,8 +59,7 @@ std::optional<std::vector<Expr>> coordinates(Expr element, std::span<const Expr>
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     if (!sizes[d].is_constant(1)) order.push_back(d);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return is_larger_stride(strides[a], strides[b]); });
+  sort_by_stride(order, strides);
   std::vector<Expr> at(sizes.size(), 0);
   for (const Expr value : by_index(element)) {
     std::optional<Expr> quotient;
@@ -429,18 +427,16 @@ class LayoutChooser {
   // Sorts `order` by descending strides of the index. Returns false, with nothing changed, if a stride is not
   // provably non-negative.
   bool sort_by_strides(Expr index, const std::vector<Expr>& sizes, std::span<std::size_t> order) const {
-    std::map<std::size_t, Expr> strides;
+    std::vector<Expr> strides(sizes.size(), 0);
     for (const std::size_t k : order) {
       const std::optional<Expr> stride = stride_of(index, graph_.pool->index(k));
       if (!stride || !provably_non_negative(*stride)) return false;
       strides[k] = *stride;
     }
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      // Indices of one element have no stride and stay in front.
-      const bool first = sizes[a].is_constant(1), second = sizes[b].is_constant(1);
-      if (first || second) return first && !second;
-      return is_larger_stride(strides[a], strides[b]);
-    });
+    // Indices of one element have no stride and stay in front.
+    const auto others = std::stable_partition(order.begin(), order.end(),
+                                              [&](std::size_t k) { return sizes[k].is_constant(1); });
+    sort_by_stride({others, order.end()}, strides);
     return true;
   }
 

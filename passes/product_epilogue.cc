@@ -20,9 +20,7 @@ using namespace ir;
 std::vector<std::size_t> memory_order(const TensorRef& out) {
   std::vector<std::size_t> order(out.sizes.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return is_larger_stride(out.strides[a], out.strides[b]);
-  });
+  sort_by_stride(order, out.strides);
   return order;
 }
 

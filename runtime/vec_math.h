@@ -4,7 +4,8 @@
 //   exp 1.5 ulp   log 2   tanh 3   erf 2   sigmoid 3   sin, cos 1.6   asin 2.5   acos, rsqrt 1.5
 //   atan 2   pow and all others 1
 //
-// Infinities, NaN, subnormals and (for sin, cos) huge arguments give libm's results. Doubles use libm.
+// Infinities, NaN, subnormals and (for sin, cos) huge arguments give libm's results. Doubles use libm. If the
+// caller rounds in one direction, exp is right to 1e-4 of its result, and tanh to 1e-7.
 //
 // Compile with -fno-math-errno -fno-trapping-math -ffp-contract=fast: the first two turn sqrt and rounding
 // into instructions, the last one allows FMA; they change no value otherwise. -ffast-math is NOT allowed: it
@@ -138,12 +139,13 @@ inline double expm1_core(double x) {
 
 // exp(r) - 1 for |r| < 0.694.
 inline float expm1_near_zero(float r) {
-  float p = 1.96115987e-4f;
-  p = p * r + 1.41044694e-3f;
-  p = p * r + 8.33610352e-3f;
-  p = p * r + 4.16612700e-2f;
-  p = p * r + 1.66666135e-1f;
-  p = p * r + 5.00000358e-1f;
+  float p = 2.44398161e-5f;
+  p = p * r + 2.01100629e-4f;
+  p = p * r + 1.38937111e-3f;
+  p = p * r + 8.33252631e-3f;
+  p = p * r + 4.16665263e-2f;
+  p = p * r + 1.66666746e-1f;
+  p = p * r + 0.5f;
   return p * (r * r) + r;
 }
 // exp(x - n ln 2) for n = 2 * half next to x / ln 2.

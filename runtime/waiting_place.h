@@ -1,7 +1,8 @@
-// Where a worker waits for work: not on the processor of the thread that has work for it.
+// The processor on which a worker waits for work. When its caller has work and runs there by now, the worker
+// is moved before it is woken.
 //
-// A busy system may wake a thread on the processor where it slept without looking for an idle one. If the
-// caller runs there by now, the worker comes only after milliseconds, and the caller computes alone.
+// A busy system may wake a thread on the processor where it slept without looking for an idle one. The worker
+// would come only after milliseconds, when the caller has computed alone.
 #pragma once
 
 #include <pthread.h>
@@ -20,8 +21,8 @@ class WaitingPlace {
   }
   bool is_at(int processor) const { return processor_.load(std::memory_order_relaxed) == processor; }
 
-  // By the caller: the worker will not run on this processor until it has called release(). Without another
-  // processor that it may run on, nothing happens.
+  // By the caller, before it wakes the worker, which will not run on this processor until its next release():
+  // one that is late from the job before computes this one so. Without another processor, nothing happens.
   void keep_off(int processor, pthread_t worker) {
     if (kept_off_.load(std::memory_order_acquire)) return;
     if (pthread_getaffinity_np(worker, sizeof allowed_, &allowed_) != 0) return;
@@ -31,7 +32,7 @@ class WaitingPlace {
     kept_off_.store(true, std::memory_order_release);
   }
 
-  // By the worker, when it runs: the system may put it anywhere again.
+  // By the worker, when it runs: it may run where it might before keep_off().
   void release() {
     if (!kept_off_.load(std::memory_order_acquire)) return;
     sched_setaffinity(0, sizeof allowed_, &allowed_);
@@ -42,7 +43,7 @@ class WaitingPlace {
  private:
   std::atomic<int> processor_ = -1;
   std::atomic<bool> kept_off_ = false;
-  cpu_set_t allowed_ = {};  // before keep_off()
+  cpu_set_t allowed_ = {};  // before keep_off(); the worker's while kept_off_, else the caller's
 };
 
 }  // namespace braid::rt

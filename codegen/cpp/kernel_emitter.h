@@ -19,7 +19,7 @@ struct Reduced {
   std::string name;
   Accumulator how;
   int work = 0;               // simple operations of a term
-  std::int64_t smallest = 8;  // bytes of the narrowest value of a term
+  std::int64_t smallest = 8;  // bytes of the narrowest number of a term, as it is read or computed
 };
 
 // Lines around the loops of a group with reductions.
@@ -127,7 +127,7 @@ class KernelEmitter {
     Value value;
     bool of_group = true;       // forgotten at the end of the group
     int work = 0;               // to compute it in the loops of the group
-    std::int64_t smallest = 8;  // bytes of the narrowest value on the way
+    std::int64_t smallest = 8;  // bytes of the narrowest number on the way to it, without its own store
   };
 
   void emit_group(const NestGroup& group);
@@ -165,8 +165,8 @@ class KernelEmitter {
 
   // GCC prefers vectors of 256 bits on Intel's processors, with which loops of much work take up to 1.5 times
   // as long; in wide ones, loads of those of little work would cross lines. The narrowest value decides how
-  // many points a vector has, or else it alone would fill one. How floats add up depends on that number:
-  // their own terms decide, and not what else is in the loop.
+  // many points a vector has: 16 points of a loop that stores bytes are vectors of 128 bits. How floats add
+  // up depends on that number: the terms of the loop's float sums decide, and nothing else in it.
   std::string simd_pragma(const std::vector<Reduced>& reduced) const;
 
   ir::Expr order_extent(std::size_t k) const { return nest_.extents[static_cast<std::size_t>(order_[k])]; }
@@ -241,9 +241,9 @@ class KernelEmitter {
   std::int64_t stack_bytes_ = 0;     // of rows and blocks
   int counter_ = 0, accumulators_ = 0, lists_ = 0, work_ = 0;
   int member_work_ = 0;   // of a member, with what it reads from registers of its group
-  int vector_level_ = 2;  // of the loop over vectors
+  int vector_level_ = 2;  // the Value::level of the loop over vectors
   std::int64_t smallest_ = 8,
-               member_smallest_ = 8;  // bytes of the narrowest value there: of the group, of a member
+               member_smallest_ = 8;  // bytes of the narrowest number in that loop
   ir::Expr total_work_ = 0;
 };
 

@@ -81,11 +81,13 @@ KernelEmitter::Value KernelEmitter::load(const Instr& instr, const Value* mask) 
   int level = std::max(level_of(instr.index), mask ? mask->level : 0);
   std::string rhs;
   bool made_here = false;
+  std::int64_t bytes = size_of(instr.dtype);  // in memory
   if (const LocalBuffer* l = local(instr.buffer)) {
     const Scratch& s = scratches_.at(l->buffer);
     const Expr index = instr.index - l->origin;
     rhs = fmt::format("{}[{}]", s.name, text(index));
     made_here = true;
+    if (s.type == "float") bytes = size_of(DType::f32);
   } else {
     const Param& p = param(instr.buffer);
     made_here = p.written;
@@ -99,6 +101,7 @@ KernelEmitter::Value KernelEmitter::load(const Instr& instr, const Value* mask) 
   // A possibly empty buffer may be read only inside a loop that runs.
   if (level == 0 && bounds(numel(graph_[instr.buffer].sizes)).min <= 0)
     level = static_cast<int>(order_.size()) + 1;
+  if (level >= vector_level_) note_size(bytes);
   if (mask) rhs = fmt::format("{} ? {} : {}", mask->text, rhs, zero(instr.dtype));
   return define(instr.dtype, rhs, level, !made_here);
 }
@@ -197,11 +200,8 @@ KernelEmitter::Value KernelEmitter::emit_body(const NestMember& m) {
 int KernelEmitter::level_of_work(const Value& v) const { return v.level >= 2 || order_.empty() ? 1 : 0; }
 
 void KernelEmitter::note_value(const Instr& instr) {
-  const bool from_memory = instr.code == OpCode::load && !local(instr.buffer);
-  if (from_memory)
-    note_size(size_of(instr.dtype));
-  else if (instr.dtype != DType::boolean)  // one bit of a mask
-    note_size(value_type(instr.dtype) == "float" ? 4 : size_of(instr.dtype));
+  if (instr.code == OpCode::load || instr.dtype == DType::boolean) return;  // noted; one bit of a mask
+  note_size(value_type(instr.dtype) == "float" ? 4 : size_of(instr.dtype));
 }
 
 void KernelEmitter::note_size(std::int64_t bytes) {

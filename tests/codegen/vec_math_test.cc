@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cfenv>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -67,6 +68,24 @@ void expect_within(double limit, F f, G exact, const char* name) {
 #define BRAID_BOTH(fn, exact) [](float x) { return fn(x); }, [](double x) { return exact; }
 
 TEST(VecMath, ExpIsExactToTwoUlp) { expect_within(2, BRAID_BOTH(vexp, std::exp(x)), "exp"); }
+
+// The nearest power of 2 is not always chosen then.
+TEST(VecMath, ExpAndTanhAreCloseInEveryRoundingMode) {
+  for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    double exp = 0, tanh = 0;
+    for (volatile float x = -87; x < 88; x = x + 0.0037f) {
+      const double right = std::exp(static_cast<double>(x)), of_tanh = std::tanh(static_cast<double>(x));
+      std::fesetround(mode);
+      const volatile float y = vexp(x), z = vtanh(x);
+      std::fesetround(FE_TONEAREST);
+      exp = std::max(exp, std::fabs(static_cast<double>(y) - right) / right);
+      tanh = std::max(tanh, std::fabs(static_cast<double>(z) - of_tanh));
+    }
+    EXPECT_LE(exp, 1e-4) << mode;
+    EXPECT_LE(tanh, 2e-7) << mode;
+  }
+}
+
 TEST(VecMath, LogIsExactToFourUlp) { expect_within(2, BRAID_BOTH(vlog, std::log(x)), "log"); }
 TEST(VecMath, TanhIsExactToFourUlp) { expect_within(3, BRAID_BOTH(vtanh, std::tanh(x)), "tanh"); }
 // Arguments of all exponents, of near ones, and small multiples of an eighth.

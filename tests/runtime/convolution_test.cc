@@ -388,6 +388,22 @@ TEST(ConvolutionKernels, AgreeWithSumsInDouble) {
   RecordProperty("winograd", winograd);
 }
 
+// A stem: few channels, each of which lies in a plane, as images are given.
+ConvolutionShape random_stem(Random& random) {
+  ConvolutionShape s = random_groups(random, false);
+  s.groups = 1;
+  s.channels = between(random, 1, 4);
+  s.filters = between(random, 8, 64);
+  for (int d = 0; d < 2; ++d) {
+    s.in[d] = between(random, 24, 60);
+    draw_out(random, s, d);
+  }
+  lay_out(false, s.channels, 0, s.in, s.a_batch, s.a_channel, s.a_spatial);
+  lay_out(true, s.filters, 0, s.out, s.out_batch, s.out_channel, s.out_spatial);
+  lay_out_weights(random, s);
+  return s;
+}
+
 constexpr std::int64_t kMostThreads = 3;
 
 // Where the processor has what our own kernel needs, it must take some of the cases. `own` may be null.
@@ -422,24 +438,9 @@ TEST(DepthwiseKernels, AgreeWithSumsInDouble) {
 TEST(SeriesKernels, AgreeWithSumsInDouble) { expect_agreement("own depthwise", random_series); }
 TEST(TapKernels, AgreeWithSumsInDouble) { expect_agreement("own taps", random_taps); }
 TEST(TransposedKernels, AgreeWithSumsInDouble) { expect_agreement(nullptr, random_planes); }
+TEST(StemKernels, AgreeWithSumsInDouble) { expect_agreement("own taps", random_stem); }
 TEST(GroupedKernels, AgreeWithSumsInDouble) {
   expect_agreement(nullptr, [](Random& random) { return random_groups(random, false); });
-}
-
-// A stem: few channels, each of which lies in a plane, as images are given.
-ConvolutionShape random_stem(Random& random) {
-  ConvolutionShape s = random_groups(random, false);
-  s.groups = 1;
-  s.channels = between(random, 1, 4);
-  s.filters = between(random, 8, 64);
-  for (int d = 0; d < 2; ++d) {
-    s.in[d] = between(random, 24, 60);
-    draw_out(random, s, d);
-  }
-  lay_out(false, s.channels, 0, s.in, s.a_batch, s.a_channel, s.a_spatial);
-  lay_out(true, s.filters, 0, s.out, s.out_batch, s.out_channel, s.out_spatial);
-  lay_out_weights(random, s);
-  return s;
 }
 
 // Fewer filters than our kernels take.

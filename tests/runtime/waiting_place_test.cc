@@ -90,12 +90,12 @@ TEST(WaitingPlace, WorkersOfATeamMayRunAnywhere) {
   const std::vector<int> before = processors(all);
   Team team(2);
   const TeamScope scope(&team);
-  std::atomic<int> came = 0, bound = 0;
+  std::atomic<int> came = 0, anywhere = 0;
   const auto loop = [&] {
     parallel_for(8, true, [&](int64_t, int64_t, int thread) {
       if (thread != 0) {
         ++came;
-        if (processors(allowed_of(pthread_self())) != before) ++bound;
+        anywhere += processors(allowed_of(pthread_self())) == before;
       }
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     });
@@ -110,11 +110,13 @@ TEST(WaitingPlace, WorkersOfATeamMayRunAnywhere) {
     // Long enough for workers to sleep.
     if (k % 4 == 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  if (before.size() > 1) {
-    EXPECT_GT(came.load(), 0);
-  }
-  EXPECT_EQ(bound.load(), 0);
   ASSERT_EQ(pthread_setaffinity_np(pthread_self(), sizeof all, &all), 0);
+  if (before.size() < 2) return;
+  EXPECT_GT(came.load(), 0);
+  // A worker that is late may compute a loop while it is kept off a processor, but not always.
+  anywhere = 0;
+  for (int k = 0; k < 200 && anywhere.load() == 0; ++k) loop();
+  EXPECT_GT(anywhere.load(), 0);
 }
 
 }  // namespace
