@@ -179,7 +179,7 @@ ConvolutionShape random_taps(Random& random) {
   return s;
 }
 
-// Transposed and large enough for several threads; each filter lies in a plane, which our kernels do not take.
+// Transposed, for several threads; each filter lies in a plane, which our kernels do not take.
 ConvolutionShape random_planes(Random& random) {
   ConvolutionShape s = random_groups(random, false);
   s.transposed = true;
