@@ -1,7 +1,6 @@
 #include "runtime/window_kernels_own.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
@@ -255,37 +254,9 @@ std::unique_ptr<WindowKernel> OwnWindows::kernel(const ConvolutionShape& s, cons
   return nullptr;
 }
 
-namespace {
-
-// An image of few channels that lie in planes, as images are given: the channels as taps of a dimension more.
-std::optional<ConvolutionShape> with_channels_as_taps(const ConvolutionShape& given) {
-  constexpr int64_t kMostChannels = 4;  // more are faster side by side
-  if (given.spatial == kMaxSpatial || given.groups != 1 || given.transposed || given.channels < 2 ||
-      given.channels > kMostChannels || given.a_channel == 1)
-    return std::nullopt;
-  ConvolutionShape s = given;
-  ++s.spatial;
-  const auto put_first = [](std::array<int64_t, kMaxSpatial>& numbers, int64_t first) {
-    std::rotate(numbers.begin(), numbers.end() - 1, numbers.end());
-    numbers[0] = first;
-  };
-  for (auto* sizes : {&s.in, &s.taps}) put_first(*sizes, given.channels);
-  for (auto* ones : {&s.out, &s.stride, &s.dilation}) put_first(*ones, 1);
-  for (auto* zeros : {&s.pad, &s.out_spatial}) put_first(*zeros, 0);
-  put_first(s.a_spatial, given.a_channel);
-  put_first(s.b_tap, given.b_channel);
-  s.channels = s.a_channel = 1;
-  s.b_channel = 0;
-  return s;
-}
-
-}  // namespace
-
 std::unique_ptr<WindowKernel> OwnWindows::of_taps(const ConvolutionShape& s, const float* constant_b,
                                                   int threads) {
   if (constant_b == nullptr) return nullptr;
-  if (const std::optional<ConvolutionShape> taps = with_channels_as_taps(s))
-    return of_taps(*taps, constant_b, threads);
   if (suits_winograd_tiles(s)) {
     const float* const weights = packed(Layout::winograd, s, constant_b, winograd_weights(s),
                                         [&](float* out) { pack_winograd_weights(s, constant_b, out); });

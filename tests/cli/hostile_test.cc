@@ -184,7 +184,7 @@ TEST(Hostile, TooLittleMemoryIsTheUsersErrorWithItsNumber) {
   }
 }
 
-// Loops are left to the threads that there are. The library of convolutions, whose threads compute transposed
+// Loops are left to the threads that there are. The library of convolutions, whose threads compute depthwise
 // ones of computed weights, calls exit(1), which would be the verdict that results differ.
 TEST(Hostile, AThreadThatCannotBeStartedIsNoVerdict) {
   if (geteuid() != 0) GTEST_SKIP() << "an ordinary user has other processes, which count";
@@ -195,11 +195,12 @@ TEST(Hostile, AThreadThatCannotBeStartedIsNoVerdict) {
                             "graph many\ninput %x: f32[1000000]\n%y: f32[1000000] output = pointwise { %0 = "
                             "load %x %1 = exp %0 store %1 }\noutput %y\n")});
   onnx::ModelProto proto;
-  ASSERT_TRUE(onnx::OnnxParser::Parse(
-                  proto,
-                  "<ir_version: 8, opset_import: [\"\" : 17]> g (float[1, 16, 64, 64] x, "
-                  "float[16, 16, 3, 3] w) => (float[1, 16, 66, 66] y) { y = ConvTranspose(x, w) }")
-                  .IsOK());
+  ASSERT_TRUE(
+      onnx::OnnxParser::Parse(
+          proto,
+          "<ir_version: 8, opset_import: [\"\" : 17]> g (float[1, 64, 64, 64] x, float[64, 1, 3, 3] w) "
+          "=> (float[1, 64, 62, 62] y) { y = Conv<group = 64>(x, w) }")
+          .IsOK());
   const std::string window =
       compiled("hostile_window", {folder.file("window.onnx", proto.SerializeAsString())});
   const std::string limited =
