@@ -242,8 +242,8 @@ class KernelEmitter {
   int counter_ = 0, accumulators_ = 0, lists_ = 0, work_ = 0;
   int member_work_ = 0;   // of a member, with what it reads from registers of its group
   int vector_level_ = 2;  // the Value::level of the loop over vectors
-  std::int64_t smallest_ = 8,
-               member_smallest_ = 8;  // bytes of the narrowest number in that loop
+  // Bytes of the narrowest number in that loop: of the group, of a member with what it reads from registers.
+  std::int64_t smallest_ = 8, member_smallest_ = 8;
   ir::Expr total_work_ = 0;
 };
 

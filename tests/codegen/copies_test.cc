@@ -135,6 +135,22 @@ TEST(CppLoopTexts, WhatElseIsInALoopDoesNotChangeHowFloatsAddUp) {
   EXPECT_EQ(count_of(heavy, wide), 1u) << heavy;
 }
 
+// A truth value that is stored beside a sum is read from its register.
+TEST(CppLoopTexts, WhatIsStoredBesideASumDoesNotChangeHowItAddsUp) {
+  const auto source = [](const std::string& outputs) {
+    return source_of(
+        "graph main\ninput %x: f32[30, 400]\nfused f {\n"
+        "%m: bool[30, 400] = pointwise { %0 = load %x %1 = constant f32 0 %2 = gt %0, %1 store %2 }\n"
+        "%s: f32[30] = reduction sum over [400] { %0 = load %x %1 = exp %0 %2 = load %m %3 = constant f32 0\n"
+        " %4 = where %2, %1, %3 store %4 }\n}\n" +
+        outputs);
+  };
+  for (const char* outputs : {"output %s", "output %s output %m"}) {
+    const std::string text = source(outputs);
+    EXPECT_EQ(count_of(text, "#pragma omp simd simdlen(16) reduction(+ :"), 1u) << text;
+  }
+}
+
 // Otherwise the narrowest value would fill a vector and the others a quarter of one.
 TEST(CppLoopTexts, TheNarrowestValueOfALoopDecidesHowManyPointsAVectorHas) {
   const auto vectors = [](const std::string& type, const std::string& body) {
