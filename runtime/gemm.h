@@ -21,7 +21,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "runtime/dtype.h"
 #include "runtime/owned.h"

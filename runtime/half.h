@@ -52,4 +52,24 @@ inline Half to_half(float x) {
 inline float round_to_half(float x) { return to_float(to_half(x)); }
 inline float round_to_bfloat16(float x) { return to_float(to_bfloat16(x)); }
 
+// Floats that a loop of generated code computes before they are stored as halves together.
+inline constexpr int64_t kHalfStrip = 256;
+
+// Stores floats as to_half converts them, by the processor's instruction if it has one.
+inline void store_halves(Half* to, const float* from, int64_t count) {
+  int64_t k = 0;
+#ifdef __F16C__
+  using Floats = float __attribute__((vector_size(32)));
+  using Words = short __attribute__((vector_size(16)));
+  constexpr int kNearestEven = 0;
+  for (; k + 8 <= count; k += 8) {
+    Floats x;
+    __builtin_memcpy(&x, from + k, sizeof x);
+    const Words halves = __builtin_ia32_vcvtps2ph256(x, kNearestEven);
+    __builtin_memcpy(to + k, &halves, sizeof halves);
+  }
+#endif
+  for (; k < count; ++k) to[k] = to_half(from[k]);
+}
+
 }  // namespace braid::rt

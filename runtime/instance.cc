@@ -13,14 +13,21 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "runtime/comm/collective_kinds.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/comm/futex.h"
 #include "runtime/comm/shm_world.h"
 #include "runtime/hash.h"
+#include "runtime/instance_error.h"
 #include "runtime/kernel_variables.h"
 #include "runtime/lifecycle.h"
+#include "runtime/mapped_weights.h"
 #include "runtime/size_errors.h"
+#include "runtime/team.h"
+#include "runtime/thread_choice.h"
 
 namespace braid::rt {
 namespace {
@@ -92,17 +99,44 @@ constexpr size_t kMeasuredSets = 256;
 
 }  // namespace
 
-struct Instance::PreparedByDims {
-  PreparedSets sets;      // of prepare
-  PreparedSets measured;  // of steps that measure dimensions
+struct Instance::Prepared : Choice {
+  Prepared(const std::vector<int64_t>& key, int threads) : sizes(key), choice_of_threads(threads) {
+    dims = sizes.data();
+  }
+
+  const std::vector<int64_t> sizes;
+  mutable ThreadChoice choice_of_threads;
+};
+
+struct Instance::State {
+  explicit State(const BraidProgram& of_program)
+      : table(of_program), threads(std::max(1, omp_get_max_threads())), team(threads) {}
+
+  bool check(const Status& result, size_t collective);
+  bool plan_held(bool held);
+
+  const BraidProgram& table;
+  MappedWeights shared_file, rank_file;
+  bool weights_mapped = false;
+  std::unique_ptr<World> own_world;  // for a program with one rank that was given none
+  World* world = nullptr;
+  std::vector<Communicator*> groups;
+  std::vector<CollectiveCall> calls;  // of the table's collectives, without sizes and operands
+  std::vector<Ticket> tickets;
+  std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> sets;      // of prepare
+  std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> measured;  // of steps that measure dimensions
+  const Prepared* given = nullptr;                                     // of the last prepare
+  const int threads;  // of OpenMP, at most, for the library in a step
+  Team team;
+  std::vector<std::byte> scratch_memory;
+  std::unique_ptr<Lifecycle> lifecycle;
+  std::string error;
+  BraidStatus status = BRAID_OK;
 };
 
 Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, size_t scratch_bytes)
-    : table_(table),
-      prepared_(new PreparedByDims),
-      threads_(std::max(1, omp_get_max_threads())),
-      team_(threads_) {
-  const TeamScope scope(&team_);
+    : state_(new State(table)) {
+  const TeamScope scope(&state_->team);
   if (info.abi_version != BRAID_ABI_VERSION || info.struct_size != sizeof(BraidCreateInfo)) {
     fail(BRAID_INVALID_ARGUMENT, "the caller was built for version " + std::to_string(info.abi_version) +
                                      " of the program interface, the program for version " +
@@ -115,11 +149,11 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, size_
   if (const std::string wrong = kernel_variables_fault(); !wrong.empty()) fail(BRAID_INVALID_ARGUMENT, wrong);
   rank_ = info.rank;
   const uint64_t id = table.compilation_id;
-  shared_file_ = {info.weights, info.weights_bytes, table.weights_bytes, -1, id};
-  rank_file_ = {info.rank_weights, info.rank_weights_bytes, table.rank_weights_bytes, rank_, id};
-  weights_ = shared_file_.data();
-  rank_weights_ = rank_file_.data();
-  weights_mapped_ = info.weights_mapped != 0;
+  state_->shared_file = {info.weights, info.weights_bytes, table.weights_bytes, -1, id};
+  state_->rank_file = {info.rank_weights, info.rank_weights_bytes, table.rank_weights_bytes, rank_, id};
+  weights_ = state_->shared_file.data();
+  rank_weights_ = state_->rank_file.data();
+  state_->weights_mapped = info.weights_mapped != 0;
   if (table.arena_bytes > 0) {
     if (!info.arena || info.arena_bytes < table.arena_bytes ||
         reinterpret_cast<uintptr_t>(info.arena) % 64 != 0) {
@@ -128,36 +162,43 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, size_
     }
     arena_ = static_cast<std::byte*>(info.arena);
   }
-  world_ = reinterpret_cast<World*>(info.world);
-  if (!world_ && table.ranks == 1 && table.collective_count > 0) {
-    own_world_ = Owned<World>(world_of_one(table).release());
-    world_ = own_world_.get();
+  state_->world = reinterpret_cast<World*>(info.world);
+  if (!state_->world && table.ranks == 1 && table.collective_count > 0) {
+    state_->own_world = world_of_one(table);
+    state_->world = state_->own_world.get();
   }
   if (table.ranks > 1 || table.collective_count > 0) {
-    if (!world_)
+    if (!state_->world)
       fail(BRAID_INVALID_ARGUMENT, "a program for " + number(table.ranks) + " ranks needs a world");
-    if (world_->size() != table.ranks || world_->rank() != rank_) {
+    if (state_->world->size() != table.ranks || state_->world->rank() != rank_) {
       fail(BRAID_INVALID_ARGUMENT, "the program is for " + number(table.ranks) +
-                                       " ranks, but the world has " + number(world_->size()));
+                                       " ranks, but the world has " + number(state_->world->size()));
     }
-    if (world_->segment_bytes() < table.comm_bytes) {
+    if (state_->world->segment_bytes() < table.comm_bytes) {
       fail(BRAID_INVALID_ARGUMENT, "the communication segment has " +
-                                       std::to_string(world_->segment_bytes()) +
+                                       std::to_string(state_->world->segment_bytes()) +
                                        " bytes, but the program needs " + std::to_string(table.comm_bytes));
     }
-    segment_ = world_->segment();
+    segment_ = state_->world->segment();
   }
   if (scratch_bytes > 0) {
     scratch_stride_ = (scratch_bytes + 127) / 64 * 64;
-    scratch_memory_.resize(scratch_stride_ * static_cast<size_t>(threads_) + 64);
-    scratch_ = scratch_memory_.data() + (64 - reinterpret_cast<uintptr_t>(scratch_memory_.data()) % 64) % 64;
+    state_->scratch_memory.resize(scratch_stride_ * static_cast<size_t>(state_->threads) + 64);
+    scratch_ = state_->scratch_memory.data() +
+               (64 - reinterpret_cast<uintptr_t>(state_->scratch_memory.data()) % 64) % 64;
   }
   // Reserved now, because a step must not allocate.
-  error_.reserve(512);
-  tickets_.resize(static_cast<size_t>(table.collective_count));
+  state_->error.reserve(512);
+  state_->tickets.resize(static_cast<size_t>(table.collective_count));
 }
 
 Instance::~Instance() = default;
+
+const char* Instance::last_error() const { return state_->error.c_str(); }
+
+void Instance::copies(int64_t bytes) {
+  if (state_->world != nullptr) state_->world->count_copied(static_cast<uint64_t>(bytes));
+}
 
 void Instance::begin_node(size_t index) {
   times_[index] = {monotonic_ns(), 0, 0};
@@ -165,13 +206,13 @@ void Instance::begin_node(size_t index) {
 }
 
 void Instance::set_up() {
-  const TeamScope scope(&team_);
+  const TeamScope scope(&state_->team);
   pack_weights();
-  shared_file_.check_small_rest();
-  rank_file_.check_small_rest();
+  state_->shared_file.check_small_rest();
+  state_->rank_file.check_small_rest();
   join_groups();
   if (const LifecyclePlan* plan = lifecycle_plan()) {
-    lifecycle_ = Owned<Lifecycle>(new Lifecycle(*plan, arena_, segment_));
+    state_->lifecycle = std::make_unique<Lifecycle>(*plan, arena_, segment_);
   }
 }
 
@@ -207,17 +248,17 @@ void Instance::pack(const ConvolutionShape& shape, const void* b) {
 }
 
 int64_t Instance::column_block(size_t first, size_t count) const {
-  const int64_t block = current_->gemms[first]->column_block();
+  const int64_t block = current_->gemms[first].column_block();
   for (size_t k = first + 1; k < first + count; ++k) {
-    if (current_->gemms[k]->column_block() != block) return 0;
+    if (current_->gemms[k].column_block() != block) return 0;
   }
   return block;
 }
 
 void Instance::weights_packed(const void* begin, const void* end) {
-  MappedWeights& file = rank_file_.holds(begin) ? rank_file_ : shared_file_;
+  MappedWeights& file = state_->rank_file.holds(begin) ? state_->rank_file : state_->shared_file;
   file.check(begin, end);
-  if (!weights_mapped_) return;
+  if (!state_->weights_mapped) return;
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto first = reinterpret_cast<uintptr_t>(begin) / page * page;
   ::madvise(reinterpret_cast<void*>(first), reinterpret_cast<uintptr_t>(end) - first,
@@ -225,77 +266,79 @@ void Instance::weights_packed(const void* begin, const void* end) {
 }
 
 void Instance::join_groups() {
-  for (int32_t k = 0; k < table_.collective_count; ++k) calls_.push_back(call_of(table_.collectives[k]));
-  for (int32_t g = 0; g < table_.group_count; ++g) {
-    const BraidGroup& group = table_.groups[g];
+  for (int32_t k = 0; k < state_->table.collective_count; ++k)
+    state_->calls.push_back(call_of(state_->table.collectives[k]));
+  for (int32_t g = 0; g < state_->table.group_count; ++g) {
+    const BraidGroup& group = state_->table.groups[g];
     const int32_t* const end = group.ranks + group.size * group.parts;
     const auto me = std::find(group.ranks, end, rank_) - group.ranks;
     const bool member = me < end - group.ranks;
     Communicator* communicator = nullptr;
-    const bool used = std::any_of(table_.collectives, table_.collectives + table_.collective_count,
-                                  [&](const BraidCollective& c) { return c.group == g; });
+    const bool used =
+        std::any_of(state_->table.collectives, state_->table.collectives + state_->table.collective_count,
+                    [&](const BraidCollective& c) { return c.group == g; });
     if (used && member) {
       const int32_t* const part = group.ranks + me / group.size * group.size;
       const std::vector<int> ranks(part, part + group.size);
-      Status status = world_->group(ranks, group.name, &communicator);
+      Status status = state_->world->group(ranks, group.name, &communicator);
       if (status.ok() && communicator) {
-        const std::string trace = trace_of(table_, g);
+        const std::string trace = trace_of(state_->table, g);
         status = communicator->compare_fingerprint(fnv1a(trace), trace);
       }
       if (!status.ok()) fail(BRAID_COMM_ERROR, "group '" + std::string(group.name) + "': " + status.message);
     }
-    groups_.push_back(communicator);
+    state_->groups.push_back(communicator);
   }
 }
 
 void Instance::guard(bool holds, const int64_t* dims, const char* text) const {
-  if (!holds) fail(BRAID_BAD_SIZE, guard_error(table_, dims, text));
+  if (!holds) fail(BRAID_BAD_SIZE, guard_error(state_->table, dims, text));
 }
 
-const Instance::Prepared* Instance::prepare_sizes(PreparedSets& sets, const std::vector<int64_t>& key) {
+const Instance::Prepared* Instance::prepare_sizes(bool measured, const int64_t* dims) {
+  const std::vector<int64_t> key(dims, dims + state_->table.dim_count);
+  auto& sets = measured ? state_->measured : state_->sets;
   const auto found = sets.find(key);
   if (found != sets.end()) return found->second.get();
-  if (std::string error = bounds_error(table_, key.data()); !error.empty()) fail(BRAID_BAD_SIZE, error);
-  check_guards(key.data());
-  auto made = std::make_unique<Prepared>();
-  made->threads = ThreadChoice(threads_);
-  made->dims = key;
-  choose_gemms(key.data(), made->gemms);
-  choose_windows(key.data(), made->windows);
-  choose_attentions(key.data(), made->attentions);
+  if (std::string error = bounds_error(state_->table, dims); !error.empty()) fail(BRAID_BAD_SIZE, error);
+  check_guards(dims);
+  auto made = std::make_unique<Prepared>(key, state_->threads);
+  choose_gemms(dims, made->gemms);
+  choose_windows(dims, made->windows);
+  choose_attentions(dims, made->attentions);
   return sets.emplace(key, std::move(made)).first->second.get();
 }
 
 BraidStatus Instance::prepare(const int64_t* dims) noexcept {
-  const TeamScope scope(&team_);
+  const TeamScope scope(&state_->team);
   try {
-    std::vector<int64_t> key(dims, dims + table_.dim_count);
+    std::vector<int64_t> key(dims, dims + state_->table.dim_count);
     for (size_t k = 0; k < key.size(); ++k) {
-      if (table_.dims[k].measured != 0) key[k] = table_.dims[k].max;
+      if (state_->table.dims[k].measured != 0) key[k] = state_->table.dims[k].max;
     }
-    current_ = given_ = prepare_sizes(prepared_->sets, key);
+    current_ = state_->given = prepare_sizes(false, key.data());
     return BRAID_OK;
   } catch (...) {
-    status_ = abi::current_exception();
+    state_->status = abi::current_exception();
     try {
-      error_ = abi::reported();
+      state_->error = abi::reported();
     } catch (...) {
     }
-    return status_;
+    return state_->status;
   }
 }
 
 void Instance::measure(size_t dim, int64_t value, const char* node) {
-  const BraidDim& measured = table_.dims[dim];
+  const BraidDim& measured = state_->table.dims[dim];
   if (value < measured.min || value > measured.max) {
     fail(BRAID_BAD_SIZE,
          std::string("'") + node + "': dimension '" + measured.name + "' is " + std::to_string(value) +
              (value > measured.max ? ", more than its capacity of " + std::to_string(measured.max)
                                    : ", less than " + std::to_string(measured.min)));
   }
-  std::vector<int64_t> key = current_->dims;
-  key[dim] = value;
-  current_ = prepare_sizes(prepared_->measured, key);
+  std::vector<int64_t> sizes(current_->dims, current_->dims + state_->table.dim_count);
+  sizes[dim] = value;
+  current_ = prepare_sizes(true, sizes.data());
 }
 
 namespace {
@@ -322,48 +365,49 @@ class AtMostThreads {
 
 BraidStatus Instance::run(const void* const* inputs, void* const* outputs) noexcept {
   if (!current_) {
-    error_ = "run before prepare";
+    state_->error = "run before prepare";
     return BRAID_INVALID_ARGUMENT;
   }
-  const AtMostThreads limit(threads_);
-  current_ = given_;
+  const AtMostThreads limit(state_->threads);
+  current_ = state_->given;
   // Data may decide for any number of sizes: those of the last steps are kept.
-  if (prepared_->measured.size() > kMeasuredSets) prepared_->measured.clear();
+  if (state_->measured.size() > kMeasuredSets) state_->measured.clear();
   // A step with collectives waits for other ranks, so its duration tells nothing about threads.
-  const bool timed = threads_ > 1 && table_.collective_count == 0;
+  const bool timed = state_->threads > 1 && state_->table.collective_count == 0;
   const std::optional<TimedStep> time = timed ? std::optional<TimedStep>(std::in_place) : std::nullopt;
-  const TeamScope scope(current_->threads.team() ? &team_ : nullptr);
+  const TeamScope scope(state_->given->choice_of_threads.team() ? &state_->team : nullptr);
   index_error_ = {};
   try {
-    if (lifecycle_) lifecycle_->begin();
-    if (step(inputs, outputs) && (!lifecycle_ || plan_held(lifecycle_->end()))) {
-      node(static_cast<size_t>(table_.node_count));
-      if (time) time->report(given_->threads);
+    if (state_->lifecycle) state_->lifecycle->begin();
+    if (step(inputs, outputs) && (!state_->lifecycle || state_->plan_held(state_->lifecycle->end()))) {
+      node(static_cast<size_t>(state_->table.node_count));
+      if (time) time->report(state_->given->choice_of_threads);
       return BRAID_OK;
     }
   } catch (...) {
-    status_ = abi::current_exception();
-    error_ = abi::reported();
+    state_->status = abi::current_exception();
+    state_->error = abi::reported();
   }
-  if (world_ && table_.collective_count > 0 && status_ != BRAID_COMM_ERROR) world_->abort(error_);
-  return status_;
+  if (state_->world && state_->table.collective_count > 0 && state_->status != BRAID_COMM_ERROR)
+    state_->world->abort(state_->error);
+  return state_->status;
 }
 
-bool Instance::plan_held(bool held) {
+bool Instance::State::plan_held(bool held) {
   if (held) return true;
-  status_ = BRAID_INTERNAL_ERROR;
-  error_ = lifecycle_->error();
+  status = BRAID_INTERNAL_ERROR;
+  error = lifecycle->error();
   return false;
 }
 
-bool Instance::before_step(int32_t step) { return plan_held(lifecycle_->before(step)); }
-bool Instance::after_step(int32_t step) { return plan_held(lifecycle_->after(step)); }
+bool Instance::before_step(int32_t step) { return state_->plan_held(state_->lifecycle->before(step)); }
+bool Instance::after_step(int32_t step) { return state_->plan_held(state_->lifecycle->after(step)); }
 
-bool Instance::check(Status status, size_t collective) {
-  if (status.ok()) return true;
-  status_ = BRAID_COMM_ERROR;
-  const BraidCollective& c = table_.collectives[collective];
-  error_ = std::string(c.kind) + " of node '" + c.label + "': " + status.message;
+bool Instance::State::check(const Status& result, size_t collective) {
+  if (result.ok()) return true;
+  status = BRAID_COMM_ERROR;
+  const BraidCollective& c = table.collectives[collective];
+  error = std::string(c.kind) + " of node '" + c.label + "': " + result.message;
   return false;
 }
 
@@ -373,39 +417,41 @@ constexpr uint64_t kPassedOver = ~uint64_t{0};
 }  // namespace
 
 bool Instance::start(size_t index, int64_t count, const void* input, void* output) {
-  Communicator* group = groups_[static_cast<size_t>(table_.collectives[index].group)];
-  CollectiveCall& call = calls_[index];
+  Communicator* group = state_->groups[static_cast<size_t>(state_->table.collectives[index].group)];
+  CollectiveCall& call = state_->calls[index];
   call.count = static_cast<size_t>(count);
   call.input = input;
   call.output = output;
   const bool transfer = row_of(call.kind).point_to_point;
   if (group && transfer && call.peer == group->index()) {
-    tickets_[index].value = kPassedOver;
+    state_->tickets[index].value = kPassedOver;
     return true;
   }
-  return !group || check(group->start(call, &tickets_[index]), index);
+  return !group || state_->check(group->start(call, &state_->tickets[index]), index);
 }
 bool Instance::wait(size_t index) {
-  Communicator* group = groups_[static_cast<size_t>(table_.collectives[index].group)];
-  if (!group || tickets_[index].value == kPassedOver) return true;
-  if (!check(group->wait(tickets_[index]), index)) return false;
+  Communicator* group = state_->groups[static_cast<size_t>(state_->table.collectives[index].group)];
+  if (!group || state_->tickets[index].value == kPassedOver) return true;
+  if (!state_->check(group->wait(state_->tickets[index]), index)) return false;
   if (times_ != nullptr) [[unlikely]] {
-    const LinkTimes link = group->link_times(tickets_[index]);
+    const LinkTimes link = group->link_times(state_->tickets[index]);
     times_[node_].due_ns = std::max(times_[node_].due_ns, link.due_ns);
     times_[node_].slept_ns += link.slept_ns;
   }
   return true;
 }
 bool Instance::release(size_t index) {
-  Communicator* group = groups_[static_cast<size_t>(table_.collectives[index].group)];
-  return !group || tickets_[index].value == kPassedOver || check(group->release(tickets_[index]), index);
+  Communicator* group = state_->groups[static_cast<size_t>(state_->table.collectives[index].group)];
+  return !group || state_->tickets[index].value == kPassedOver ||
+         state_->check(group->release(state_->tickets[index]), index);
 }
 
 bool Instance::indices_ok(const char* const* sites) {
   if (index_error_.site < 0) return true;
-  status_ = BRAID_BAD_INDEX;
-  error_ = std::string("node '") + sites[index_error_.site] + "': index " + number(index_error_.value) +
-           " is out of range for an axis of size " + number(index_error_.size);
+  state_->status = BRAID_BAD_INDEX;
+  state_->error = std::string("node '") + sites[index_error_.site] + "': index " +
+                  number(index_error_.value) + " is out of range for an axis of size " +
+                  number(index_error_.size);
   return false;
 }
 
@@ -415,8 +461,8 @@ bool Instance::call_extern(const char* node, BraidExternKernel kernel,
                            std::initializer_list<BraidAttribute> attributes) {
   const char* why = rt::call_extern(kernel, reads, writes, attributes, nullptr);
   if (why == nullptr) return true;
-  status_ = BRAID_LIBRARY_ERROR;
-  error_ = std::string("node '") + node + "': the extern kernel failed: " + why;
+  state_->status = BRAID_LIBRARY_ERROR;
+  state_->error = std::string("node '") + node + "': the extern kernel failed: " + why;
   return false;
 }
 

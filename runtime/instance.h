@@ -5,39 +5,45 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <map>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "runtime/attention.h"
-#include "runtime/comm/communicator.h"
 #include "runtime/extern_kernel.h"
 #include "runtime/gemm.h"
 #include "runtime/kernel_support.h"
-#include "runtime/mapped_weights.h"
 #include "runtime/owned.h"
 #include "runtime/processor.h"
 #include "runtime/program_abi.h"
-#include "runtime/team.h"
-#include "runtime/thread_choice.h"
 #include "runtime/window_kernels.h"
 
 namespace braid::rt {
 
-class Lifecycle;
 struct LifecyclePlan;
 
-// Thrown while an instance is set up or prepared; never leaves the library.
-struct InstanceError {
-  BraidStatus status;
-  std::string message;
+// The kernels of one kind that fit one set of sizes, in the order in which the step uses them.
+template <class Kernel>
+class KernelList {
+ public:
+  KernelList() = default;
+  ~KernelList() { delete[] kernels_; }
+  KernelList(const KernelList&) = delete;
+  KernelList& operator=(const KernelList&) = delete;
+
+  void operator=(std::initializer_list<const Kernel*> kernels) {
+    const Kernel** const list = new const Kernel*[kernels.size()];
+    size_t count = 0;
+    for (const Kernel* const kernel : kernels) list[count++] = kernel;
+    delete[] kernels_;
+    kernels_ = list;
+  }
+  const Kernel& operator[](size_t index) const { return *kernels_[index]; }
+
+ private:
+  const Kernel** kernels_ = nullptr;
 };
 
 class Instance {
  public:
-  // Checks `info` against the table. Throws InstanceError.
+  // Checks `info` against the table. Throws InstanceError (runtime/instance_error.h).
   Instance(const BraidProgram& table, const BraidCreateInfo& info, size_t scratch_bytes);
   virtual ~Instance();
   Instance(const Instance&) = delete;
@@ -48,8 +54,8 @@ class Instance {
   BraidStatus run(const void* const* inputs, void* const* outputs) noexcept;
   // Sets the node_count + 1 entries that each run fills in, or null.
   void record(BraidNodeTimes* times) { times_ = times; }
-  const char* last_error() const { return error_.c_str(); }
-  const int64_t* dims() const { return current_->dims.data(); }  // after prepare
+  const char* last_error() const;
+  const int64_t* dims() const { return current_->dims; }  // after prepare
 
  protected:
   // Packs constant operands of GEMMs.
@@ -57,17 +63,17 @@ class Instance {
   // Throws InstanceError if a guard does not hold.
   virtual void check_guards(const int64_t* dims) const { (void)dims; }
   // Chooses one kernel per GEMM for these dims.
-  virtual void choose_gemms(const int64_t* dims, std::vector<const GemmKernel*>& kernels) {
+  virtual void choose_gemms(const int64_t* dims, KernelList<GemmKernel>& kernels) {
     (void)dims;
     (void)kernels;
   }
   // The same for convolutions and pools.
-  virtual void choose_windows(const int64_t* dims, std::vector<const WindowKernel*>& kernels) {
+  virtual void choose_windows(const int64_t* dims, KernelList<WindowKernel>& kernels) {
     (void)dims;
     (void)kernels;
   }
   // And for attention.
-  virtual void choose_attentions(const int64_t* dims, std::vector<const AttentionKernel*>& kernels) {
+  virtual void choose_attentions(const int64_t* dims, KernelList<AttentionKernel>& kernels) {
     (void)dims;
     (void)kernels;
   }
@@ -90,7 +96,7 @@ class Instance {
   // InstanceError if the value is beyond the bounds.
   void measure(size_t dim, int64_t value, const char* node);
   void gemm(size_t index, const GemmArgs& args, const PackedMatrix* packed = nullptr) const {
-    current_->gemms[index]->run(args, packed);
+    current_->gemms[index].run(args, packed);
   }
   // Columns [begin, end) of the product, by the calling thread; `end` 0: all of them, by all threads.
   void gemm_columns(size_t index, const GemmArgs& args, const PackedMatrix* packed, int64_t begin,
@@ -98,12 +104,12 @@ class Instance {
     if (end == 0)
       gemm(index, args, packed);
     else
-      current_->gemms[index]->run_columns(args, packed, begin, end);
+      current_->gemms[index].run_columns(args, packed, begin, end);
   }
   // The columns that parts of products [first, first + count) begin at multiples of; 0 if there are none.
   int64_t column_block(size_t first, size_t count) const;
-  void window(size_t index, const WindowArgs& args) const { current_->windows[index]->run(args); }
-  void attention(size_t index, const AttentionArgs& args) const { current_->attentions[index]->run(args); }
+  void window(size_t index, const WindowArgs& args) const { current_->windows[index].run(args); }
+  void attention(size_t index, const AttentionArgs& args) const { current_->attentions[index].run(args); }
   // Marks the beginning of node `index` of the table. Costs one register test unless times are recorded.
   void node(size_t index) {
     if (times_ != nullptr) [[unlikely]]
@@ -122,9 +128,7 @@ class Instance {
   bool before_step(int32_t step);
   bool after_step(int32_t step);
   // Declares that the next kernel only copies into or out of communication buffers.
-  void copies(int64_t bytes) {
-    if (world_ != nullptr) world_->count_copied(static_cast<uint64_t>(bytes));
-  }
+  void copies(int64_t bytes);
 
   std::byte* arena_ = nullptr;
   std::byte* segment_ = nullptr;
@@ -139,42 +143,26 @@ class Instance {
   AttentionLibrary attentions_;
 
  private:
-  struct Prepared {
-    std::vector<int64_t> dims;
-    std::vector<const GemmKernel*> gemms;
-    std::vector<const WindowKernel*> windows;
-    std::vector<const AttentionKernel*> attentions;
-    mutable ThreadChoice threads;
+  // The kernels for one set of sizes.
+  struct Choice {
+    const int64_t* dims = nullptr;
+    KernelList<GemmKernel> gemms;
+    KernelList<WindowKernel> windows;
+    KernelList<AttentionKernel> attentions;
   };
+  struct Prepared;
+  struct State;  // generated source includes this header, so it is kept short
+
   // Constant weights were read, and what is packed from them is used from now on.
   void weights_packed(const void* begin, const void* end);
+  const Prepared* prepare_sizes(bool measured, const int64_t* dims);
   void begin_node(size_t index);
-  bool check(Status status, size_t collective);
-  bool plan_held(bool held);
   void join_groups();
 
-  const BraidProgram& table_;
-  MappedWeights shared_file_, rank_file_;
-  Owned<World> own_world_;  // for a program with one rank that was given none
-  bool weights_mapped_ = false;
-  World* world_ = nullptr;
-  std::vector<Communicator*> groups_;
-  std::vector<CollectiveCall> calls_;  // of the table's collectives, without sizes and operands
-  std::vector<Ticket> tickets_;
-  struct PreparedByDims;
-  Owned<PreparedByDims> prepared_;
-  using PreparedSets = std::map<std::vector<int64_t>, std::unique_ptr<Prepared>>;
-  const Prepared* prepare_sizes(PreparedSets& sets, const std::vector<int64_t>& key);
-  const Prepared* given_ = nullptr;    // of the last prepare
-  const Prepared* current_ = nullptr;  // of a step, from its last measure on
+  const Choice* current_ = nullptr;  // of a step, from its last measure on
   BraidNodeTimes* times_ = nullptr;
-  size_t node_ = 0;    // that runs, while times_ is not null
-  const int threads_;  // of OpenMP, at most, for the library in a step
-  Team team_;
-  std::vector<std::byte> scratch_memory_;
-  Owned<Lifecycle> lifecycle_;
-  std::string error_;
-  BraidStatus status_ = BRAID_OK;
+  size_t node_ = 0;  // that runs, while times_ is not null
+  Owned<State> state_;
 };
 
 namespace abi {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -143,14 +142,15 @@ inline T int_pow(T base, T exponent) {
   }
   return result;
 }
-inline double float_fmod(double a, double b) { return std::fmod(a, b); }
+inline double float_fmod(double a, double b) { return __builtin_fmod(a, b); }
 // Exact as fmod is, which divides bit by bit: the remainder of the quotient's integer part needs no rounding.
 inline float float_fmod(float a, float b) {
-  const double x = a, y = b, q = std::trunc(x / y);
-  if (!(std::fabs(q) < 0x1p52 && std::fabs(b) <= std::numeric_limits<float>::max())) return std::fmod(a, b);
-  double r = std::fma(-q, y, x);
-  if (r != 0 && (r < 0) != (x < 0)) r += std::copysign(y, x);  // the quotient was rounded up
-  return std::copysign(static_cast<float>(r), a);
+  const double x = a, y = b, q = __builtin_trunc(x / y);
+  if (!(__builtin_fabs(q) < 0x1p52 && __builtin_fabsf(b) <= std::numeric_limits<float>::max()))
+    return __builtin_fmodf(a, b);
+  double r = __builtin_fma(-q, y, x);
+  if (r != 0 && (r < 0) != (x < 0)) r += __builtin_copysign(y, x);  // the quotient was rounded up
+  return __builtin_copysignf(static_cast<float>(r), a);
 }
 template <class T>
 inline T float_mod(T a, T b) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "runtime/instance.h"
+#include "runtime/instance_error.h"
 #include "runtime/team.h"
 #include "runtime/weight_file.h"
 

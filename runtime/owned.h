@@ -1,5 +1,5 @@
 // The unique owner of an object: std::unique_ptr for headers that generated source includes. Parsing <memory>
-// takes a host compiler half a second per program.
+// takes a host compiler a quarter of a second per program.
 #pragma once
 
 namespace braid::rt {

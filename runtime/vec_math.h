@@ -4,8 +4,9 @@
 //   exp 1.5 ulp   log 2   tanh 3   erf 2   sigmoid 3   sin, cos 1.6   asin 2.5   acos, rsqrt 1.5
 //   atan 2   pow and all others 1
 //
-// Infinities, NaN, subnormals and (for sin, cos) huge arguments give libm's results. Doubles use libm. If the
-// caller rounds in one direction, exp is right to 1e-4 of its result, and tanh to 1e-7.
+// Infinities, NaN, subnormals and (for sin, cos) huge arguments give libm's results. Doubles use libm,
+// through the compiler's builtins: a host compiler parses <cmath> for longer than this file. If the caller
+// rounds in one direction, exp is right to 1e-4 of its result, and tanh to 1e-7.
 //
 // Compile with -fno-math-errno -fno-trapping-math -ffp-contract=fast: the first two turn sqrt and rounding
 // into instructions, the last one allows FMA; they change no value otherwise. -ffast-math is NOT allowed: it
@@ -13,7 +14,6 @@
 #pragma once
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -454,31 +454,31 @@ inline float vceil(float x) { return __builtin_ceilf(x); }
 inline float vround(float x) { return __builtin_rintf(x); }  // ties to even, as ONNX Round
 inline float vabs(float x) { return __builtin_fabsf(x); }
 
-inline double vexp(double x) { return std::exp(x); }
-inline double vexpm1(double x) { return std::expm1(x); }
-inline double vlog(double x) { return std::log(x); }
-inline double vlog1p(double x) { return std::log1p(x); }
-inline double vtanh(double x) { return std::tanh(x); }
-inline double verf(double x) { return std::erf(x); }
+inline double vexp(double x) { return __builtin_exp(x); }
+inline double vexpm1(double x) { return __builtin_expm1(x); }
+inline double vlog(double x) { return __builtin_log(x); }
+inline double vlog1p(double x) { return __builtin_log1p(x); }
+inline double vtanh(double x) { return __builtin_tanh(x); }
+inline double verf(double x) { return __builtin_erf(x); }
 inline double vsigmoid(double x) {
-  const double e = std::exp(-std::fabs(x));
+  const double e = __builtin_exp(-__builtin_fabs(x));
   return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
-inline double vsin(double x) { return std::sin(x); }
-inline double vcos(double x) { return std::cos(x); }
-inline double vtan(double x) { return std::tan(x); }
-inline double vasin(double x) { return std::asin(x); }
-inline double vacos(double x) { return std::acos(x); }
-inline double vatan(double x) { return std::atan(x); }
-inline double vsinh(double x) { return std::sinh(x); }
-inline double vcosh(double x) { return std::cosh(x); }
-inline double vasinh(double x) { return std::asinh(x); }
-inline double vacosh(double x) { return std::acosh(x); }
-inline double vatanh(double x) { return std::atanh(x); }
+inline double vsin(double x) { return __builtin_sin(x); }
+inline double vcos(double x) { return __builtin_cos(x); }
+inline double vtan(double x) { return __builtin_tan(x); }
+inline double vasin(double x) { return __builtin_asin(x); }
+inline double vacos(double x) { return __builtin_acos(x); }
+inline double vatan(double x) { return __builtin_atan(x); }
+inline double vsinh(double x) { return __builtin_sinh(x); }
+inline double vcosh(double x) { return __builtin_cosh(x); }
+inline double vasinh(double x) { return __builtin_asinh(x); }
+inline double vacosh(double x) { return __builtin_acosh(x); }
+inline double vatanh(double x) { return __builtin_atanh(x); }
 // GCC's vectoriser (12.2) takes a constant exponent 0.5 for a square root, which differs at -0 and -infinity.
 inline double vpow(double x, double y) {
   asm("" : "+m"(y));
-  return std::pow(x, y);
+  return __builtin_pow(x, y);
 }
 inline double vsqrt(double x) { return __builtin_sqrt(x); }
 inline double vrsqrt(double x) { return 1.0 / __builtin_sqrt(x); }

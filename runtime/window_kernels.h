@@ -10,7 +10,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "runtime/dtype.h"
 #include "runtime/gemm.h"

@@ -362,9 +362,8 @@ void ProgramEmitter::write_guards(Writer& w) const {
 void ProgramEmitter::write_choices(Writer& w) const {
   const auto choice = [&](const char* function, const char* kernel, const auto& uses, const auto& row) {
     if (uses.empty()) return;
-    w.open(
-        fmt::format("void {}([[maybe_unused]] const int64_t* d, std::vector<const {}*>& kernels) override {{",
-                    function, kernel));
+    w.open(fmt::format("void {}([[maybe_unused]] const int64_t* d, KernelList<{}>& kernels) override {{",
+                       function, kernel));
     w.open("kernels = {");
     for (const auto& use : uses)
       w.line(fmt::format("{},  // {}", row(use, shape_name(use.shape)), c_comment(use.label)));

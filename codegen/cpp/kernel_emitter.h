@@ -140,6 +140,15 @@ class KernelEmitter {
 
   static std::string narrowed(ir::DType dtype, const std::string& v);
 
+  // A store of halves along the innermost loop. The loop writes floats to a strip on the stack, which is then
+  // converted by the processor's instruction: the compiler finds no instruction for the conversion.
+  struct HalfStore {
+    std::size_t line;  // of the innermost loop, with the plain store
+    std::string to_strip, from_strip;
+  };
+  // Notes the store of `value`, the next line of the innermost loop, if it can go through a strip.
+  bool note_half_store(const NestGroup& group, const NestMember& m, const std::string& value);
+
   std::vector<int> plain_order(const NestGroup& group) const;
   static std::vector<int> columns_order(const NestGroup& group);
 
@@ -148,6 +157,8 @@ class KernelEmitter {
 
   // Adds the loops of a group to the outer loop's lines, in order with everything else there.
   void write_loops(const NestGroup& group, const std::vector<Reduced>& reduced, const Edges& edges);
+  // The innermost loop, strip by strip. `begin`, `end`: of its iterations, as text.
+  void write_strips(const std::string& begin, const std::string& end);
 
   // Whether the threads share the iterations of two loops of a reduction over a whole tensor, of which the
   // outer one may have few.
@@ -232,7 +243,8 @@ class KernelEmitter {
   std::vector<std::vector<std::string>> inner_lines_;
   std::map<std::string, Value> known_, group_known_;
   std::vector<Register> registers_;
-  std::vector<Staged> staged_;  // of the group being emitted
+  std::vector<Staged> staged_;          // of the group being emitted
+  std::vector<HalfStore> half_stores_;  // of the group being emitted
   std::vector<Value> values_;
   std::vector<std::string> angles_;  // arguments of sin and cos of f32 in the group
   std::vector<std::string> turned_;  // the lines that compute these begin so

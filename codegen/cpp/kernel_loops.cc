@@ -18,6 +18,7 @@ void KernelEmitter::emit_group(const NestGroup& group) {
   turned_.clear();
   work_ = angle_work_ = turn_work_ = 0;
   staged_.clear();
+  half_stores_.clear();
   if (group.transposed) stage_loads(group);
   const std::size_t depth = order_.size();
   vector_level_ = depth == 0 ? 2 : 2 + static_cast<int>(vector_loop(group));
@@ -60,13 +61,31 @@ void KernelEmitter::emit_group(const NestGroup& group) {
     const int level = no_loop ? 1 : static_cast<int>(depth) + 1;
     registers_.push_back({m.out, m.store, value, !no_loop, member_work_, member_smallest_});
     const bool rounds = !value.unrounded.empty() && !local(m.out);
-    if (dtype == DType::f16 && needs_store(m.out)) work_ += kWideWork;  // conversion takes as many operations
-    if (!local(m.out)) note_size(size_of(dtype));
-    if (needs_store(m.out))
-      lines(level).push_back(store_line(m.out, m.store, rounds ? value.unrounded : value.text));
+    const std::string& stored = rounds ? value.unrounded : value.text;
+    const bool strip = !no_loop && note_half_store(group, m, stored);
+    // Without the processor's instruction, the conversion takes as many operations.
+    if (dtype == DType::f16 && needs_store(m.out) && !strip) work_ += kWideWork;
+    if (!local(m.out)) note_size(strip ? size_of(DType::f32) : size_of(dtype));
+    if (needs_store(m.out)) lines(level).push_back(store_line(m.out, m.store, stored));
   }
   std::erase_if(registers_, [](const Register& r) { return r.of_group; });
   write_loops(group, reduced, edges);
+}
+
+bool KernelEmitter::note_half_store(const NestGroup& group, const NestMember& m, const std::string& value) {
+  constexpr std::int64_t kShortest = 32;
+  if (local(m.out) || graph_[m.out].dtype != DType::f16) return false;
+  if (group.columns || group.transposed || !group.reduced.empty() || vectors_are_outer()) return false;
+  if (vector_loop(group) + 1 != order_.size()) return false;
+  const int var = order_.back();
+  const std::optional<Expr> stride = stride_of(m.store, index_of(var));
+  if (bounds(nest_.extents[static_cast<std::size_t>(var)]).max < kShortest) return false;
+  if (!stride || !stride->is_constant(1)) return false;
+  const std::string strip = fmt::format("halves{}", half_stores_.size());
+  half_stores_.push_back({inner_lines_.back().size(), fmt::format("{}[i{} - strip] = {};", strip, var, value),
+                          fmt::format("store_halves(&{}[{}], {}, strip_end - strip);", param(m.out).name,
+                                      text(m.store), strip)});
+  return true;
 }
 
 std::string KernelEmitter::narrowed(DType dtype, const std::string& v) {
@@ -138,16 +157,21 @@ void KernelEmitter::write_loops(const NestGroup& group, const std::vector<Reduce
   for (std::size_t k = 0; k < order_.size(); ++k) {
     if (mixed && k == kept_loops)
       out.insert(out.end(), edges.before_reduced.begin(), edges.before_reduced.end());
-    if (k == vector_loop(group) && !vectors_are_outer()) out.push_back(simd_pragma(reduced));
+    const bool strips = k + 1 == order_.size() && !half_stores_.empty();
+    if (k == vector_loop(group) && !vectors_are_outer() && !strips) out.push_back(simd_pragma(reduced));
     if (joined && k == 0) {
       write_joined_loops();
+    } else if (strips) {
+      const bool part = shared && k == 0;
+      write_strips(part ? "begin" : "0", part ? "end" : text(order_extent(k)));
+      break;
     } else if (!joined || k > 1) {
       out.push_back(shared && k == 0 ? part_head(order_[k]) : loop_head(order_[k]) + " {");
     }
     const auto& inside = inner_lines_[k];
     out.insert(out.end(), inside.begin(), inside.end());
   }
-  for (std::size_t k = order_.size(); k-- > 0;) {
+  for (std::size_t k = order_.size() - (half_stores_.empty() ? 0 : 1); k-- > 0;) {
     if (!joined || k != 1) out.push_back("}");
     if (mixed && k == kept_loops)
       out.insert(out.end(), edges.after_reduced.begin(), edges.after_reduced.end());
@@ -158,6 +182,24 @@ void KernelEmitter::write_loops(const NestGroup& group, const std::vector<Reduce
   }
   if (shared) out.push_back("});");
   out.insert(out.end(), edges.after.begin(), edges.after.end());
+}
+
+void KernelEmitter::write_strips(const std::string& begin, const std::string& end) {
+  const int var = order_.back();
+  std::vector<std::string>& out = outer_lines_;
+  out.push_back(fmt::format("for (int64_t strip = {}; strip < {}; strip += kHalfStrip) {{", begin, end));
+  out.push_back(fmt::format("const int64_t strip_end = smaller(strip + kHalfStrip, {});", end));
+  for (std::size_t k = 0; k < half_stores_.size(); ++k)
+    out.push_back(fmt::format("alignas(64) float halves{}[kHalfStrip];", k));
+  out.push_back(simd_pragma({}));
+  out.push_back(fmt::format("for (int64_t i{0} = strip; i{0} < strip_end; ++i{0}) {{", var));
+  std::vector<std::string> inside = inner_lines_.back();
+  for (const HalfStore& store : half_stores_) inside[store.line] = store.to_strip;
+  out.insert(out.end(), inside.begin(), inside.end());
+  out.push_back("}");
+  out.push_back(fmt::format("const int64_t i{} = strip;", var));
+  for (const HalfStore& store : half_stores_) out.push_back(store.from_strip);
+  out.push_back("}");
 }
 
 bool KernelEmitter::joins_loops(const NestGroup& group) const {

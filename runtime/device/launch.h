@@ -54,10 +54,10 @@ emulated::LaunchResult launch(const char* name, void (*kernel)(Parameters...), d
     const Call& made = *static_cast<const Call*>(memory);
     std::apply(made.kernel, made.parameters);
   };
-  const auto made = std::make_shared<const Call>(
-      Call{kernel, std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)});
+  const auto destroy = [](const void* memory) { delete static_cast<const Call*>(memory); };
+  const auto* const made = new Call{kernel, std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)};
   return {name, emulated::launch_kernel(name, reinterpret_cast<const void*>(kernel), grid, block,
-                                        shared_bytes, stream, {made, sizeof(Call), call})};
+                                        shared_bytes, stream, {made, sizeof(Call), call, destroy})};
 }
 
 // Names the ONNX node (or other origin) of this thread's next launches, copies and collectives.

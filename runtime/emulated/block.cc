@@ -45,7 +45,7 @@ const Fault* BlockRunner::run(const Launch& launch, const LaunchParameters& para
   ready_.resize(count_);
   warps_.assign((count_ + kLanes - 1) / kLanes, Lanes{});
   checks_.begin_launch(operation, grid, block, shared_bytes, shared_limit);
-  memory_.parameters = {reinterpret_cast<uintptr_t>(parameters.memory.get()), parameters.bytes};
+  memory_.parameters = {reinterpret_cast<uintptr_t>(parameters.memory), parameters.bytes};
   watch_.begin_launch(function, operation.name());
   running_runner = this;
   current_shared = &checks_.shared();
@@ -182,7 +182,7 @@ void BlockRunner::fiber_main() {
 
 void BlockRunner::call_kernel() {
   try {
-    parameters_->call(parameters_->memory.get());
+    parameters_->call(parameters_->memory);
     return;
   } catch (...) {
   }

@@ -141,6 +141,7 @@ void set_label(const char* label, int node) {
 
 cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim3 block, size_t shared_bytes,
                           cudaStream_t handle, LaunchParameters parameters) {
+  const std::shared_ptr<const void> owner(parameters.memory, parameters.destroy);
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle, name);
   if (stream->device.error.load() != cudaSuccess)
@@ -160,15 +161,15 @@ cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim
   }
   stream->must_be_launched(name);
   if (const cudaError_t error = implicit_while_capturing(*stream, name); error != cudaSuccess) return error;
-  stream->enqueue({WorkKind::kKernel, name,
-                   [=, name = std::string(name), parameters = std::move(parameters)](TaskContext& context) {
-                     KernelOperation operation(context, name, block);
-                     const Fault* fault = block_runner().run(
-                         {function, grid, block, shared_bytes, shared_limit}, parameters, operation);
-                     operation.finish();
-                     if (fault != nullptr) report_fault(context, name, *fault);
-                     return fault == nullptr;
-                   }});
+  stream->enqueue(
+      {WorkKind::kKernel, name, [=, name = std::string(name), owner = owner](TaskContext& context) {
+         KernelOperation operation(context, name, block);
+         const Fault* fault =
+             block_runner().run({function, grid, block, shared_bytes, shared_limit}, parameters, operation);
+         operation.finish();
+         if (fault != nullptr) report_fault(context, name, *fault);
+         return fault == nullptr;
+       }});
   return cudaSuccess;
 }
 

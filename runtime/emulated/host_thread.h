@@ -18,7 +18,7 @@
 namespace braid::emulated {
 
 class DeclaredStep;
-class StepScope;
+class StepRecord;
 
 class HostThread {
  public:
@@ -31,7 +31,7 @@ class HostThread {
   int node = -1;
   std::shared_ptr<const DeclaredStep> declared;  // step of the plan to which its next operations belong
   int last_error = 0;                            // cudaError_t
-  StepScope* step = nullptr;                     // null: none
+  StepRecord* step = nullptr;                    // null: none
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
   // The operations that this thread knows to have finished, as counts of enqueued work by stream.
   VectorClock issued;

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <type_traits>
 
 #include "runtime/emulated/cuda_api.h"
@@ -45,10 +44,12 @@ extern __thread KernelThread* current_kernel_thread __attribute__((tls_model("in
 
 // The parameters of a launch, copied when it is called.
 struct LaunchParameters {
-  std::shared_ptr<const void> memory;
+  const void* memory;
   size_t bytes;
   void (*call)(const void* memory);  // calls the kernel with them
+  void (*destroy)(const void* memory);
 };
+// Destroys the parameters when no launch needs them any more, whether it succeeds or not.
 cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim3 block, size_t shared_bytes,
                           cudaStream_t stream, LaunchParameters parameters);
 void set_label(const char* label, int node);

@@ -3,6 +3,7 @@
 #include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/launch_result.h"
 #include "runtime/emulated/nccl_host.h"
+#include "runtime/emulated/step_record.h"
 #include "runtime/emulated/stream.h"
 
 namespace braid::emulated {
@@ -16,17 +17,25 @@ std::string where() { return label() + " on rank " + std::to_string(host_thread(
 
 }  // namespace
 
-StepScope::StepScope(cudaStream_t caller) : caller_(find_stream(caller)) {
-  if (caller_ != nullptr) before_ = caller_->issued()[caller_->lane.thread];
-  host_thread().step = this;
+StepScope::StepScope(cudaStream_t caller) : record_(new StepRecord(caller)) {
+  host_thread().step = record_.get();
 }
 
 StepScope::~StepScope() {
-  if (host_thread().step == this) host_thread().step = nullptr;
+  if (host_thread().step == record_.get()) host_thread().step = nullptr;
 }
 
-void StepScope::enqueued(CUstream_st& stream, const std::string& name, uint32_t number,
-                         const VectorClock& issued) {
+void StepScope::done() {
+  if (host_thread().step == record_.get()) host_thread().step = nullptr;
+  record_->done();
+}
+
+StepRecord::StepRecord(cudaStream_t caller) : caller_(find_stream(caller)) {
+  if (caller_ != nullptr) before_ = caller_->issued()[caller_->lane.thread];
+}
+
+void StepRecord::enqueued(CUstream_st& stream, const std::string& name, uint32_t number,
+                          const VectorClock& issued) {
   const bool first = latest_.count(&stream) == 0;
   latest_[&stream] = {number, name + label() + " on " + stream.lane.text};
   if (!first || caller_ == nullptr || &stream == caller_ || issued[caller_->lane.thread] >= before_) return;
@@ -35,12 +44,11 @@ void StepScope::enqueued(CUstream_st& stream, const std::string& name, uint32_t 
                                                   std::to_string(caller_->ordinal) + " before the step");
 }
 
-void StepScope::failed(const char* call, const std::string& error) {
+void StepRecord::failed(const char* call, const std::string& error) {
   if (failure_.empty()) failure_ = call + where() + " returned '" + error + "'";
 }
 
-void StepScope::done() {
-  if (host_thread().step == this) host_thread().step = nullptr;
+void StepRecord::done() const {
   if (!failure_.empty())
     finding_list().add(FindingKind::kUnchecked,
                        failure_ + " within a step, and the step goes on and reports success");

@@ -9,14 +9,12 @@
 // must have had no call that failed.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
-
 #include "runtime/emulated/cuda_api.h"
-#include "runtime/emulated/vector_clock.h"
+#include "runtime/owned.h"
 
 namespace braid::emulated {
+
+class StepRecord;
 
 class StepScope {
  public:
@@ -30,19 +28,8 @@ class StepScope {
   // The step is complete and will be reported as a success. Without this call it has failed.
   void done();
 
-  // For the library: `name` was enqueued on `stream`, as its work number `number`, after what `issued` says.
-  void enqueued(CUstream_st& stream, const std::string& name, uint32_t number, const VectorClock& issued);
-  void failed(const char* call, const std::string& error);
-
  private:
-  struct Work {
-    uint32_t number;
-    std::string name;
-  };
-  CUstream_st* const caller_;
-  uint32_t before_ = 0;                  // the caller's latest work before the step
-  std::map<CUstream_st*, Work> latest_;  // of each stream that the step uses
-  std::string failure_;
+  rt::Owned<StepRecord> record_;
 };
 
 // Reports a `call` that a step must not make if this host thread is within a step.

@@ -13,7 +13,7 @@
 #include "runtime/emulated/nccl_order.h"
 #include "runtime/emulated/options.h"
 #include "runtime/emulated/planned_memory.h"
-#include "runtime/emulated/step_scope.h"
+#include "runtime/emulated/step_record.h"
 
 namespace braid::emulated {
 namespace {
@@ -126,7 +126,7 @@ LiveHandles live_handles() {
 cudaError_t result(cudaError_t error, const char* call) {
   if (error == cudaSuccess || error == cudaErrorNotReady) return error;
   host_thread().last_error = error;
-  if (StepScope* step = host_thread().step) step->failed(call, cudaGetErrorString(error));
+  if (StepRecord* step = host_thread().step) step->failed(call, cudaGetErrorString(error));
   return error;
 }
 
@@ -261,7 +261,7 @@ void CUstream_st::enqueue(Work work) {
     issued_.set(lane.thread, number);
     issued = issued_;
   }
-  if (StepScope* step = host_thread().step) step->enqueued(*this, work.name, number, issued);
+  if (StepRecord* step = host_thread().step) step->enqueued(*this, work.name, number, issued);
   std::vector<std::shared_ptr<Recording>> first;
   for (CUstream_st* other : others) {
     if (!other->idle()) {

@@ -67,6 +67,15 @@ std::string many_transposed() {
       body, sum);
 }
 
+// %b reads halves of %a in another order, so that it is a kernel of its own with two loops.
+constexpr const char* kHalves =
+    "graph main\ndim n in [1, 8] dim m in [1, 1200]\ninput %x: f32[n, m]\ninput %h: f16[n, m]\n"
+    "%a: f16[n, m] = pointwise { %0 = load %x %1 = load %h %2 = cast f32 %1 %3 = mul %0, %2 %4 = cast f16 %3"
+    " store %4 }\n"
+    "%b: f16[n, m] = pointwise { %0 = load %a[m*i0 + m - 1 - i1] %1 = neg %0 store %1 }\n"
+    "%c: f32[n, m] = pointwise { %0 = load %b %1 = cast f32 %0 %2 = load %x %3 = add %1, %2 store %3 }\n"
+    "output %a output %b output %c";
+
 void CppCopies::SetUpTestSuite() {
   compiled_ = std::make_unique<Compiled>();
   for (const char* type : kTypes)
@@ -79,6 +88,7 @@ void CppCopies::SetUpTestSuite() {
   compiled_->add("transposed_choice", kTransposedChoice);
   compiled_->add("many_transposed", many_transposed());
   compiled_->add("fixed", kFixed);
+  compiled_->add("halves", kHalves);
   compiled_->build();
 }
 
@@ -91,6 +101,16 @@ TEST_F(CppCopies, BlocksAndTheirEdges) {
       for (const char* name :
            {"rows_apart", "tile", "repeat", "clamp", "transposed_sum", "transposed_choice"})
         compiled().expect_like_interpreter(name, {{"n", n}, {"m", m}}, 0);
+    }
+  }
+}
+
+// Strips of 256 halves and their ends, in one loop and in two, beside other stores and in place.
+TEST_F(CppCopies, HalvesAndTheirStrips) {
+  for (const int n : {1, 2, 5}) {
+    for (const int m : {1, 7, 8, 255, 256, 257, 519, 1100}) {
+      SCOPED_TRACE(fmt::format("{} x {}", n, m));
+      compiled().expect_like_interpreter("halves", {{"n", n}, {"m", m}}, 0);
     }
   }
 }
@@ -176,6 +196,30 @@ TEST(CppLoopTexts, TheNarrowestValueOfALoopDecidesHowManyPointsAVectorHas) {
               "%y: f32[30, 400] = pointwise {\n %0 = load %x %1 = load %b[0] %2 = cast f32 %1 %3 = exp %0\n"
               " %4 = mul %2, %3 %5 = lt %4, %0 %6 = where %5, %4, %0 store %6 }\n"),
       16);
+}
+
+// Halves along the innermost loop are converted strip by strip; others where they are stored.
+TEST(CppLoopTexts, HalvesGoThroughStripsAlongTheInnermostLoop) {
+  const auto strips = [](const std::string& sizes, const std::string& body) {
+    const std::string source = source_of("graph main\ninput %x: f32[" + sizes + "]\n" + body + "output %y");
+    EXPECT_NE(count_of(source, "store"), 0u) << source;
+    return count_of(source, "store_halves(");
+  };
+  const std::string cast = "pointwise { %0 = load %x %1 = cast f16 %0 store %1 }\n";
+  EXPECT_EQ(strips("30, 400", "%y: f16[30, 400] = " + cast), 1u);
+  EXPECT_EQ(strips("30, 20",
+                   "%y: f16[30, 20, 1] = pointwise { %0 = load %x[20*i0 + i1] %1 = cast f16 %0"
+                   " store %1 }\n"),
+            1u)
+      << "one loop of 600 points";
+  EXPECT_EQ(strips("400, 4",
+                   "%y: f16[400, 4] = pointwise { %0 = load %x[i0 + 400*i1] %1 = cast f16 %0"
+                   " store %1 }\n"),
+            0u)
+      << "vectors lie in the outer loop";
+  EXPECT_EQ(
+      strips("300", "%y: f16[300] = pointwise { %0 = load %x %1 = sin %0 %2 = cast f16 %1 store %2 }\n"), 0u)
+      << "two loops, by the angles";
 }
 
 }  // namespace

@@ -190,6 +190,29 @@ TEST(Half, RoundsToNearestTiesToEven) {
   }
 }
 
+// Random bits, with many ties, infinities and NaNs, in strips of all lengths.
+TEST(Half, StripsAreConvertedLikeSingleValues) {
+  uint32_t state = 11;
+  for (int turn = 0; turn < 20000; ++turn) {
+    float from[67];
+    Half to[68] = {};
+    state = state * 1664525u + 1013904223u;
+    const int64_t count = state >> 16 & 63u;
+    for (float& x : from) {
+      state = state * 1664525u + 1013904223u;
+      uint32_t u = state;
+      if (turn & 1) u = (u & 0x9fffffffu) | 0x20000000u;  // near the range of half
+      if (turn & 2) u &= 0xfffff000u;                     // ties
+      if (turn % 5 == 0) u |= 0x7f800000u;                // infinities and NaNs
+      std::memcpy(&x, &u, 4);
+    }
+    to[count] = {0x1234};
+    store_halves(to, from, count);
+    for (int64_t k = 0; k < count; ++k) ASSERT_EQ(to[k].bits, to_half(from[k]).bits) << from[k];
+    ASSERT_EQ(to[count].bits, 0x1234);
+  }
+}
+
 TEST(BFloat16, RoundsToNearestTiesToEven) {
   EXPECT_EQ(to_bfloat16(1.0f).bits, 0x3f80);
   EXPECT_EQ(to_bfloat16(std::bit_cast<float>(0x3f808000u)).bits, 0x3f80);  // tie: even stays
