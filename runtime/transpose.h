@@ -44,13 +44,37 @@ struct Square {
     a = low;
   }
   template <int d>
-  void transpose() {
+  void exchange_all() {
     if constexpr (d > 0) {
       for (int row = 0; row < n; ++row) {
         if ((row & d) == 0) exchange<d>(rows[row], rows[row + d], std::make_integer_sequence<int, n>());
       }
-      transpose<d / 2>();
+      exchange_all<d / 2>();
     }
+  }
+
+  // The lower or upper halves of two vectors, lane by lane in turn: one instruction for 16 bytes.
+  template <int half, int... lane>
+  static Vector zip(const Vector& a, const Vector& b, std::integer_sequence<int, lane...>) {
+    return __builtin_shufflevector(a, b, (half * (n / 2) + lane / 2 + lane % 2 * n)...);
+  }
+  void zip_all() {
+    constexpr std::make_integer_sequence<int, n> lanes;
+    for (int done = 1; done < n; done *= 2) {
+      Square next;
+      for (int row = 0; row < n / 2; ++row) {
+        next.rows[2 * row] = zip<0>(rows[row], rows[row + n / 2], lanes);
+        next.rows[2 * row + 1] = zip<1>(rows[row], rows[row + n / 2], lanes);
+      }
+      *this = next;
+    }
+  }
+
+  void transpose() {
+    if constexpr (sizeof(Vector) == 16)
+      zip_all();
+    else
+      exchange_all<n / 2>();
   }
 };
 
@@ -68,7 +92,7 @@ inline void transpose_block(Element* y, int64_t y_stride, const Element* x, int6
       transposition::Square<T, n> square;
       for (int k = 0; k < n; ++k)
         std::memcpy(&square.rows[k], x + (c + k) * x_stride + r, sizeof(square.rows[k]));
-      square.template transpose<n / 2>();
+      square.transpose();
       for (int k = 0; k < n; ++k)
         std::memcpy(y + (r + k) * y_stride + c, &square.rows[k], sizeof(square.rows[k]));
     }

@@ -239,15 +239,20 @@ std::string KernelEmitter::wide_pragma(std::int64_t bytes) {
 
 std::string KernelEmitter::simd_pragma(const std::vector<Reduced>& reduced) const {
   bool sums = false, heavy = true;
-  std::int64_t smallest = 8;
+  std::int64_t smallest = 8, narrowest = 8;  // of the float sums, of all
   for (const Reduced& r : reduced) {
+    narrowest = std::min(narrowest, r.smallest);
     if (r.how.is_exact()) continue;
     sums = true;
     heavy = heavy && r.work >= kWideWork;
     smallest = std::min(smallest, r.smallest);
   }
   std::string pragma = "#pragma omp simd";
-  if (sums ? heavy : work_ >= kWideWork) pragma = wide_pragma(sums ? smallest : smallest_);
+  if (sums ? heavy : work_ >= kWideWork) {
+    pragma = wide_pragma(sums ? smallest : smallest_);
+  } else if (!sums && narrowest < 4) {
+    pragma = wide_pragma(narrowest);  // in narrow vectors, a sum of bytes takes twice as long
+  }
   for (const Reduced& r : reduced) pragma += fmt::format(" reduction({} : {})", r.how.clause, r.name);
   return pragma;
 }

@@ -1,5 +1,10 @@
 // Operators of com.microsoft on quantised tensors that ONNX Runtime computes with numbers and quantises
 // again: elementwise ones, reductions, pools, softmax, concatenation.
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <optional>
+
 #include "frontend/ops/quantised.h"
 #include "frontend/ops/statistics.h"
 #include "frontend/ops/windows.h"
@@ -9,10 +14,55 @@
 namespace braid::frontend {
 namespace {
 
-template <OpCode code>
-void lower_binary(OpContext& c) {
-  const TensorBox y = binary(c.lowering(), code, dequantised(c, {0, 1, 2}), dequantised(c, {3, 4, 5}));
-  c.set_output(0, quantised(c, y, {-1, 6, 7}, c.dtype(0)));
+// The scales of `numerators` over that of input `denominator`, if all are constants and f32 holds their ratio
+// with all its bits. One factor then takes the place of scales and of a division per element.
+std::optional<TensorBox> ratio(OpContext& c, std::initializer_list<int> numerators, int denominator) {
+  float ratio = 1;
+  for (const int k : numerators) {
+    const std::optional<double> scale = c.constant_scalar(k);
+    if (!scale) return std::nullopt;
+    one_scale(c, k);  // refuses what is no scale
+    ratio *= static_cast<float>(*scale);
+  }
+  const std::optional<double> by = c.constant_scalar(denominator);
+  if (!by) return std::nullopt;
+  one_scale(c, denominator);
+  ratio /= static_cast<float>(*by);
+  if (!std::isnormal(ratio)) return std::nullopt;
+  return c.lowering().scalar(DType::f32, static_cast<double>(ratio));
+}
+
+TensorBox stored(OpContext& c, int tensor, int zero) {
+  const TensorBox x = c.input(tensor);
+  return centred(c.lowering(), x, one_zero(c, zero, x.dtype()));
+}
+
+TensorBox rounded(OpContext& c, const TensorBox& x, int zero) {
+  const DType type = c.has_input(zero) ? c.dtype(zero) : c.dtype(0);
+  return rounded_to(c.lowering(), x, one_zero(c, zero, type), type);
+}
+
+void lower_quantised_add(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  const std::optional<TensorBox> of_a = ratio(c, {1}, 6), of_b = ratio(c, {4}, 6);
+  if (!of_a || !of_b) {
+    const TensorBox y = binary(l, OpCode::add, dequantised(c, {0, 1, 2}), dequantised(c, {3, 4, 5}));
+    return c.set_output(0, quantised(c, y, {-1, 6, 7}, c.dtype(0)));
+  }
+  const TensorBox a = scaled(l, stored(c, 0, 2), *of_a), b = scaled(l, stored(c, 3, 5), *of_b);
+  c.set_output(0, rounded(c, binary(l, OpCode::add, a, b), 7));
+}
+
+// Products of two bytes less their zero points are exact in i32.
+void lower_quantised_mul(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  const std::optional<TensorBox> factor = ratio(c, {1, 4}, 6);
+  if (!factor) {
+    const TensorBox y = binary(l, OpCode::mul, dequantised(c, {0, 1, 2}), dequantised(c, {3, 4, 5}));
+    return c.set_output(0, quantised(c, y, {-1, 6, 7}, c.dtype(0)));
+  }
+  const TensorBox product = binary(l, OpCode::mul, stored(c, 0, 2), stored(c, 3, 5));
+  c.set_output(0, rounded(c, scaled(l, product, *factor), 7));
 }
 
 // Sets the result of an operator with one tensor. Tensor, scale and zero point are inputs 0 to 2; scale and
@@ -47,13 +97,28 @@ void lower_quantised_softmax(OpContext& c) {
   set_unary(c, binary(l, OpCode::div, powers, l.reduce(powers, ir::ReduceKind::sum, axes, true)));
 }
 
+// The mean of the numbers that x, bytes less their zero point, stands for. Their sum is exact where i32 holds
+// it for all sizes.
+TensorBox mean_of(OpContext& c, const TensorBox& x, const std::vector<int>& axes) {
+  ir::Lowering& l = c.lowering();
+  constexpr std::int64_t kLargest = 255;
+  const Expr count = extent(x.sizes(), axes);
+  if (ir::bounds(count).max > std::numeric_limits<std::int32_t>::max() / kLargest)
+    return mean(l, scaled(l, x, one_scale(c, 1)), axes);
+  const TensorBox sum = axes.empty() ? x : l.reduce(x, ir::ReduceKind::sum, axes, true);
+  const TensorBox whole = scaled(l, sum, one_scale(c, 1));
+  return l.pointwise({whole}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+    return b.binary(OpCode::div, v[0], number(b, count, DType::f32));
+  });
+}
+
 void lower_reduce_mean(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const int rank = c.rank(0);
   std::vector<int> axes = axes_from(0, rank);
   if (const auto given = c.ints_attribute("axes"); given && !given->empty())
     axes = c.normalize_axes(*given, rank);
-  TensorBox y = mean(l, dequantised(c, {0, 1, 2}), axes);
+  TensorBox y = mean_of(c, stored(c, 0, 2), axes);
   if (c.int_attribute("keepdims", 1) == 0) {
     for (std::size_t k = axes.size(); k-- > 0;) y = l.squeeze(y, axes[k]);
   }
@@ -86,8 +151,8 @@ void lower_quantised_global_average_pool(OpContext& c) {
   const int rank = c.rank(0);
   if (rank < 3)
     c.fail(errors::kShapeMismatch, fmt::format("the input has rank {}, expected at least 3", rank));
-  const TensorBox x = to_channels_first(c, dequantised(c, {0, 1, 2}));
-  set_unary(c, from_channels_first(c, mean(c.lowering(), x, axes_from(2, rank))));
+  const TensorBox x = to_channels_first(c, stored(c, 0, 2));
+  set_unary(c, from_channels_first(c, mean_of(c, x, axes_from(2, rank))));
 }
 
 void lower_quantised_where(OpContext& c) {
@@ -142,7 +207,7 @@ void lower_quantised_concat(OpContext& c) {
 
 std::span<const OpSpec> quantised_elementwise_ops() {
   static const OpSpec ops[] = {
-      {kMicrosoftDomain, "QLinearAdd", 1, 1, kQuantisedBytes, lower_binary<OpCode::add>, work::pointwise(26),
+      {kMicrosoftDomain, "QLinearAdd", 1, 1, kQuantisedBytes, lower_quantised_add, work::pointwise(26),
        rule::kQLinearBinary, kNoState, kNoSizes},
       {kMicrosoftDomain, "QLinearAveragePool", 1, 1, kQuantisedBytes, lower_quantised_average_pool,
        work::widened_pool(3), rule::kQLinearPool, kNoState, kNoSizes},
@@ -152,7 +217,7 @@ std::span<const OpSpec> quantised_elementwise_ops() {
        lower_quantised_global_average_pool, work::reduction(6), rule::kQLinearGlobalPool, kNoState, kNoSizes},
       {kMicrosoftDomain, "QLinearLeakyRelu", 1, 1, kQuantisedBytes, lower_quantised_leaky_relu,
        work::pointwise(20), rule::kQLinearUnary, kNoState, kNoSizes},
-      {kMicrosoftDomain, "QLinearMul", 1, 1, kQuantisedBytes, lower_binary<OpCode::mul>, work::pointwise(26),
+      {kMicrosoftDomain, "QLinearMul", 1, 1, kQuantisedBytes, lower_quantised_mul, work::pointwise(26),
        rule::kQLinearBinary, kNoState, kNoSizes},
       {kMicrosoftDomain, "QLinearReduceMean", 1, 1, kQuantisedBytes, lower_reduce_mean, work::reduction(6),
        rule::kQLinearMean, kNoState, kNoSizes},
