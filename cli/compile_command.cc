@@ -164,6 +164,11 @@ int run(const CompileCommandOptions& o, Report& report) {
     ir::user_error(errors::kBadOption, {}, "--max-error is the limit of a narrower --precision",
                    "write --precision bf16, f16 or int8");
   }
+  if (o.max_error >= 0 && options.precision == "tf32") {
+    ir::user_error(errors::kBadOption, {},
+                   "--max-error measures on this processor, which does not compute in tf32",
+                   "leave it out; the products of tf32 have 11 significant bits");
+  }
   const std::optional<harness::LimitedPrecision> limited = limit_error(o, options, report);
   StatusLine status;
   const auto start = Clock::now();

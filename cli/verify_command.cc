@@ -294,12 +294,12 @@ void add_verify(Command app, Invocation& chosen) {
       "         braid verify out --input inputs.npz --reference results --rtol 1e-4");
   command.option("MODEL", o->model.model, "ONNX model, IR text, or folder of a compiled program").required();
   command
-      .option(
-          "--limit", o->limit,
-          "Largest error against the interpreter, relative to the largest element of the output (default "
-          "1e-5; with --precision, which it then measures against float32, bf16 2e-2, f16 5e-3, int8 1e-1; "
-          "of "
-          "models in bf16 or f16 whose roundings drop_roundings leaves out, the same)")
+      .option("--limit", o->limit,
+              "Largest error against the interpreter, relative to the largest element of the output (default "
+              "1e-5; with --precision, which it then measures against float32, bf16 2e-2, f16 and tf32 5e-3, "
+              "int8 1e-1; "
+              "of "
+              "models in bf16 or f16 whose roundings drop_roundings leaves out, the same)")
       .check(finite_not_negative());
   command.option("--reference", o->reference,
                  "onnxruntime (of python3), or a folder or FILE.npz as braid run -o writes it (default: the "

@@ -80,6 +80,9 @@ void read_target(CompileOptions& options) {
   if (options.precision == "int8" && known.abi == codegen::ProgramAbi::cuda)
     refuse(options.option("precision", "int8") + " supports only programs for cpu",
            fmt::format("write {} or f16", options.option("precision", "bf16")));
+  if (options.precision == "tf32" && known.abi != codegen::ProgramAbi::cuda)
+    refuse(options.option("precision", "tf32") + " supports only programs for cuda",
+           fmt::format("write {} or f16", options.option("precision", "bf16")));
   if (options.checked && !known.has_checked)
     refuse(options.option("checked") + " supports only programs for cpu",
            "run the CUDA program on the emulated device, which checks all accesses");

@@ -92,9 +92,9 @@ constexpr Option kOptions[] = {
     {"target", kModel, at<&C::target>, "cpu, cuda, or cuda:sm_80,sm_90"},
 
     {"precision", kPasses, at<&C::precision>,
-     "Type in which products with constant weights compute, where it pays: f32 (as the model says), bf16, "
-     "f16, int8",
-     choice("f32,bf16,f16,int8")},
+     "Type in which products compute, where it pays: f32 (as the model says); with constant weights bf16, "
+     "f16, int8; tf32 on CUDA",
+     choice("f32,tf32,bf16,f16,int8")},
     {"precise", kPasses, at<&C::precise>,
      "CUDA: every operation is computed as IEEE says; otherwise quotients, roots, exp and erf have cheaper "
      "forms with stated errors"},

@@ -80,7 +80,7 @@ class Trials {
 
 double default_limit(const std::string& precision) {
   if (precision == "bf16") return 2e-2;
-  if (precision == "f16") return 5e-3;
+  if (precision == "f16" || precision == "tf32") return 5e-3;
   if (precision == "int8") return 1e-1;
   return 1e-5;
 }

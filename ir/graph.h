@@ -197,6 +197,8 @@ struct Product {
   std::optional<LoopBody> epilogue;
   // The steps with which the epilogue begins, as ir/post_ops.h finds them; empty until a pass has named them.
   std::vector<PostOp> post_ops = {};
+  // Operands, in f32, may be rounded to tf32: 11 significant bits, which tensor cores take. Sums stay f32.
+  bool tf32 = false;
   friend bool operator==(const Product&, const Product&) = default;
 };
 
@@ -204,9 +206,9 @@ struct Product {
 // equal extent (a broadcast one has stride 0).
 struct Gemm : Product {
   static constexpr std::string_view kName = "gemm";
-  static constexpr auto kFields =
-      std::tuple(operand(&Product::a), operand(&Product::b), OneResult{"a gemm"}, result(&Product::out),
-                 body(&Product::epilogue), body(&Product::post_ops));
+  static constexpr auto kFields = std::tuple(attribute(&Product::tf32, "tf32"), operand(&Product::a),
+                                             operand(&Product::b), OneResult{"a gemm"}, result(&Product::out),
+                                             body(&Product::epilogue), body(&Product::post_ops));
   friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 
@@ -232,9 +234,10 @@ struct Convolution : Product {
   bool transposed = false;
   static constexpr std::string_view kName = "convolution";
   static constexpr auto kFields =
-      std::tuple(attribute(&Convolution::transposed, "transposed"), operand(&Product::a),
-                 operand(&Product::b), OneResult{"a convolution"}, attribute(&Convolution::windows),
-                 result(&Product::out), body(&Product::epilogue), body(&Product::post_ops));
+      std::tuple(attribute(&Convolution::transposed, "transposed"), attribute(&Product::tf32, "tf32"),
+                 operand(&Product::a), operand(&Product::b), OneResult{"a convolution"},
+                 attribute(&Convolution::windows), result(&Product::out), body(&Product::epilogue),
+                 body(&Product::post_ops));
   friend bool operator==(const Convolution&, const Convolution&) = default;
 };
 
@@ -334,16 +337,17 @@ struct Attention {
   Expr first_position = 0;
   std::optional<Expr> before, after;  // over dimensions, like first_position
   UndefinedRows undefined = UndefinedRows::zero_if_masked;
+  bool tf32 = false;  // Product::tf32 of both products
   static constexpr std::string_view kName = "attention";
-  static constexpr auto kFields =
-      std::tuple(OneResult{"an attention"}, operand(&Attention::query), operand(&Attention::key),
-                 operand(&Attention::value), attribute(&Attention::scale, "scale"),
-                 attribute(&Attention::softcap, "softcap"), operand(&Attention::mask, "mask"),
-                 Either{&Attention::fill, "fill", &Attention::adds_fill, "add"},
-                 operand(&Attention::valid_keys, "valid_keys"), operand(&Attention::positions, "positions"),
-                 attribute(&Attention::first_position, "first_position"),
-                 attribute(&Attention::before, "before"), attribute(&Attention::after, "after"),
-                 attribute(&Attention::undefined, "undefined"), result(&Attention::out));
+  static constexpr auto kFields = std::tuple(
+      OneResult{"an attention"}, operand(&Attention::query), operand(&Attention::key),
+      operand(&Attention::value), attribute(&Attention::scale, "scale"),
+      attribute(&Attention::softcap, "softcap"), operand(&Attention::mask, "mask"),
+      Either{&Attention::fill, "fill", &Attention::adds_fill, "add"},
+      operand(&Attention::valid_keys, "valid_keys"), operand(&Attention::positions, "positions"),
+      attribute(&Attention::first_position, "first_position"), attribute(&Attention::before, "before"),
+      attribute(&Attention::after, "after"), attribute(&Attention::undefined, "undefined"),
+      attribute(&Attention::tf32, "tf32"), result(&Attention::out));
   friend bool operator==(const Attention&, const Attention&) = default;
 };
 

@@ -61,7 +61,7 @@ class Rows {
       for (std::int64_t j = 0; j < key_.sizes[2]; ++j) {
         const double w = scores[static_cast<std::size_t>(j)];
         if (std::isnan(w) || may_attend(batch, query, j))
-          total += w * load(value_, {batch, key_head, j, e}).d;
+          total += factor(w) * factor(load(value_, {batch, key_head, j, e}).d);
       }
       write_element(out_.dtype, byte_at(out_, offset(out_, {batch, head, query, e}), op_, true),
                     to_literal(out_.dtype, rounded(out_.dtype, {total, 0})));
@@ -89,7 +89,8 @@ class Rows {
                std::int64_t key) const {
     double product = 0;
     for (std::int64_t d = 0; d < query_.sizes[3]; ++d)
-      product += load(query_, {batch, head, query, d}).d * load(key_, {batch, key_head, key, d}).d;
+      product +=
+          factor(load(query_, {batch, head, query, d}).d) * factor(load(key_, {batch, key_head, key, d}).d);
     double s = rounded_score(product * k_.scale);
     if (k_.softcap != 0) s = rounded_score(std::tanh(s / k_.softcap) * k_.softcap);
     if (!mask_) return s;
@@ -99,6 +100,7 @@ class Rows {
     return rounded_score(s + mask.d);
   }
 
+  double factor(double x) const { return k_.tf32 ? in_tf32({x, 0}).d : x; }
   double rounded_score(double x) const { return rounded(score_, {x, 0}).d; }
   Scalar load(const ByteView& v, std::initializer_list<std::int64_t> at) const {
     return to_scalar(read_element(v.dtype, byte_at(v, offset(v, at), op_)));

@@ -51,8 +51,9 @@ void run_kernel(RankMemory& memory, const Operation& op, const Gemm& gemm) {
     }
     Scalar sum;
     for (std::int64_t k = 0; k < depth; ++k, pa += a.strides[n], pb += b.strides[m]) {
-      const Scalar x = to_scalar(read_element(a.dtype, byte_at(a, pa, op))),
-                   y = to_scalar(read_element(b.dtype, byte_at(b, pb, op)));
+      Scalar x = to_scalar(read_element(a.dtype, byte_at(a, pa, op))),
+             y = to_scalar(read_element(b.dtype, byte_at(b, pb, op)));
+      if (gemm.tf32) x = in_tf32(x), y = in_tf32(y);
       accumulate(type, sum, x, widened ? cast(b.dtype, type, y) : y);
     }
     sum = rounded(type, sum);

@@ -68,8 +68,10 @@ void run_kernel(RankMemory& memory, const Operation& op, const Convolution& k) {
                    std::int64_t pa = a_base + offset, pb = b_base;
                    for (std::size_t d = 0; d < spatial; ++d) pb += tap[d] * b.strides[d + 1];
                    for (std::int64_t c = 0; c < channels; ++c) {
-                     accumulate(type, sum, to_scalar(read_element(a.dtype, byte_at(a, pa, op))),
-                                to_scalar(read_element(b.dtype, byte_at(b, pb, op))));
+                     Scalar x = to_scalar(read_element(a.dtype, byte_at(a, pa, op))),
+                            y = to_scalar(read_element(b.dtype, byte_at(b, pb, op)));
+                     if (k.tf32) x = in_tf32(x), y = in_tf32(y);
+                     accumulate(type, sum, x, y);
                      pa += a.strides[channel];
                      pb += b.strides[spatial + 1];
                    }

@@ -157,8 +157,18 @@ class OperationCheck {
     return check_epilogue(k);
   }
 
+  Result check_tf32(const std::string& kernel, DType a, DType b) {
+    if (a == DType::f32 && b == DType::f32) return std::nullopt;
+    return wrong(Kind::type, "{} in tf32 must have operands of f32, got {} and {}", kernel, to_string(a),
+                 to_string(b));
+  }
+
   Result check_epilogue(const Product& k) {
     const DType a = g_[k.a.buffer].dtype, out = g_[k.out.buffer].dtype;
+    if (k.tf32) {
+      if (Result r = check_tf32(fmt::format("a {}", kind_name(op_.kernel)), a, g_[k.b.buffer].dtype))
+        return r;
+    }
     if (k.epilogue) {
       if (Result r = check_body(*k.epilogue, {k.out.sizes.size(), accumulator_of(a)}, out)) return r;
       if (!begins_with(g_, k, k.post_ops))
@@ -349,6 +359,9 @@ class OperationCheck {
     }
     const DType type = g_[k.query.buffer].dtype;
     if (!is_float(type)) return wrong(Kind::type, "an attention does not support {}", to_string(type));
+    if (k.tf32) {
+      if (Result r = check_tf32("an attention", type, type)) return r;
+    }
     for (const TensorRef* r : {&k.key, &k.value, &k.out}) {
       if (g_[r->buffer].dtype != type)
         return wrong(Kind::type, "'{}' is {}, expected {}", g_[r->buffer].name,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <concepts>
 #include <functional>
@@ -273,6 +274,13 @@ std::int64_t wrap(DType dtype, std::int64_t v) {
 
 Scalar rounded(DType type, Scalar value) {
   return is_float(type) ? of(round_to(type, value.d)) : of_int(wrap(type, value.i));
+}
+
+Scalar in_tf32(Scalar value) {
+  constexpr std::uint32_t kDropped = 0x1fff, kExponent = 0x7f800000;
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value.d));
+  if ((bits & kExponent) == kExponent) return value;
+  return of(std::bit_cast<float>((bits + (kDropped + 1) / 2) & ~kDropped));
 }
 
 Scalar cast(DType from, DType to, Scalar v) {

@@ -37,5 +37,7 @@ Scalar apply(OpCode code, DType type, Scalar a, Scalar b = {}, Scalar c = {});
 Scalar neutral(ReduceKind kind, DType type);
 Scalar fold(ReduceKind kind, DType type, Scalar a, Scalar b);
 Scalar rounded(DType type, Scalar value);
+// A float to tf32's 11 significant bits: to nearest, ties away from zero.
+Scalar in_tf32(Scalar value);
 
 }  // namespace braid::ir

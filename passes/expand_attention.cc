@@ -56,6 +56,7 @@ class AttentionExpansion {
           {graph_[id_].name + suffix, std::move(kernel), {output}, graph_[id_].origins, std::nullopt}));
     };
     Gemm product;
+    product.tf32 = k_.tf32;
     product.a = by_key_head(k_.query);
     product.b = shared_by_heads(k_.key);
     std::swap(product.b.sizes[3], product.b.sizes[4]);
@@ -69,6 +70,7 @@ class AttentionExpansion {
     add(".weights", quotients(raised, total, weights), weights.buffer);
 
     Gemm sums;
+    sums.tf32 = k_.tf32;
     sums.a = weights;
     sums.b = shared_by_heads(k_.value);
     sums.out = by_key_head(k_.out);

@@ -108,6 +108,7 @@ class ConvolutionExpansion {
 
   Gemm of_part(const Part& part, const TensorRef& out) {
     Gemm product;
+    product.tf32 = k_.tf32;
     if (reads_in_place()) {
       TensorRef image = k_.a;
       std::copy_n(k_.out.sizes.begin(), spatial_ + 1, image.sizes.begin());
@@ -142,6 +143,7 @@ class ConvolutionExpansion {
     sizes.insert(sizes.end(), {groups_, columns});
     const TensorRef met = whole(graph_, graph_.add_padded(graph_[id_].name + ".taps", sums, sizes));
     Gemm product;
+    product.tf32 = k_.tf32;
     product.a = rows(k_.a, channels_ * k_.a.strides.back(), channels_);
     std::vector<std::size_t> columns_of = along_taps();
     columns_of.insert(columns_of.begin(), 0);

@@ -22,14 +22,17 @@ using namespace ir;
 
 constexpr std::int64_t kSteps = 127;  // of i8, on both sides of 0
 
-// The type of both operands.
+constexpr const char* kTf32 = "tf32";
+
+// The type of both operands in memory.
 DType operand_type(const std::string& type) {
+  if (type == kTf32) return DType::f32;
   if (type == "bf16") return DType::bf16;
   if (type == "f16") return DType::f16;
   if (type == "int8") return DType::i8;
   user_error(errors::kBadPassOption, {},
              fmt::format("option 'type' of pass '{}' cannot be '{}'", LowerPrecision::kName, type),
-             "write bf16, f16 or int8");
+             "write tf32, bf16, f16 or int8");
 }
 
 // Prices an operation in f32 and in the narrower type, in us.
@@ -38,6 +41,12 @@ class Pricing {
   explicit Pricing(const analysis::CostModel& costs) : costs_(costs) {}
 
   double f32(const Graph& graph, OpId id) const { return us(work_of(graph, id)); }
+
+  double tf32(const Graph& graph, OpId id) const {
+    analysis::KernelWork work = work_of(graph, id);
+    work.tf32 = true;
+    return us(work);
+  }
 
   // Adds a cast for each of `cast`; the memory of `stored` is in the type as it is.
   double narrow(const Graph& graph, OpId id, DType type, const std::vector<const TensorRef*>& cast,
@@ -82,6 +91,7 @@ std::string obstacle(const LowerPrecision& pass, const Graph& graph, const Opera
   if (convolution != nullptr && !pass.convolutions) return "the target has no kernel for it";
   if (convolution != nullptr && convolution->transposed && type == DType::i8)
     return "transposed convolutions have no kernel of bytes";
+  if (pass.type == kTf32) return {};
   const std::optional<ConstantWeights> weights = constant_weights(graph, product);
   if (!weights)
     return convolution != nullptr ? "its weights are not constant" : "its weights are no constant matrix";
@@ -94,6 +104,7 @@ std::string obstacle(const LowerPrecision& pass, const Graph& graph, const Opera
 std::string obstacle(const LowerPrecision& pass, const Graph& graph, const Attention& k, DType type) {
   if (type == DType::i8) return "attention has no kernel of bytes";
   if (!pass.attention) return "the target has no kernel for it";
+  if (pass.type == kTf32) return {};
   const Buffer& out = graph[k.out.buffer];
   if (!out.storage.valid() || graph[out.storage].alias_of.valid() ||
       !std::holds_alternative<FixedLayout>(out.layout) ||
@@ -118,7 +129,8 @@ std::optional<PrecisionChoice> choose(const LowerPrecision& pass, const Graph& g
   if (!choice.reason.empty()) return choice;
   choice.us = pricing.f32(graph, id);
   choice.narrow_us =
-      product != nullptr
+      pass.type == kTf32 ? pricing.tf32(graph, id)
+      : product != nullptr
           ? pricing.narrow(graph, id, type, {&product->a}, product->b)
           : pricing.narrow(graph, id, type, {&attention->query, &attention->key, &attention->value},
                            attention->out);
@@ -127,6 +139,11 @@ std::optional<PrecisionChoice> choose(const LowerPrecision& pass, const Graph& g
   else if (!pass.always && choice.narrow_us >= choice.us)
     choice.reason = "it would take no less time";
   return choice;
+}
+
+void mark_tf32(Kernel& kernel) {
+  if (auto* attention = std::get_if<Attention>(&kernel)) attention->tf32 = true;
+  if (Product* product = as_product(kernel)) product->tf32 = true;
 }
 
 }  // namespace
@@ -146,6 +163,15 @@ std::vector<PrecisionChoice> LowerPrecision::choices(const Schedule& schedule,
 }
 
 bool LowerPrecision::run(Schedule& schedule, PassContext& context) {
+  if (type == kTf32) {
+    bool changed = false;
+    for (const PrecisionChoice& choice : choices(schedule, context)) {
+      if (!choice.reason.empty()) continue;
+      mark_tf32(schedule.graph[choice.op].kernel);
+      changed = true;
+    }
+    return changed;
+  }
   NarrowOperands operands(schedule, operand_type(type));
   bool changed = false;
   for (const PrecisionChoice& choice : choices(schedule, context)) {

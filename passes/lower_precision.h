@@ -14,6 +14,9 @@
 //                                               %y: f32 = gemm %x.i8, %w.i8 epilogue {
 //                                                 f32 acc * (largest / 127 * scale[column]) }
 //
+//                                             after, type=tf32
+//                                               %y: f32 = gemm tf32 %x, %w
+//
 // A convolution has one scale per image and one per filter instead of one per row and one per column.
 // Attention, in bf16 and f16, reads casts of query, key and value and stores its result in the type. Readers
 // that are also narrow take that result as it is; other readers get a cast to f32.
@@ -24,10 +27,12 @@
 //      loop or product that makes the values.
 //   2. An operation is chosen if the cost model says that it takes less time, casts included, than in f32.
 //      Two products of the same rows share the cast, but the cost counts it for each.
-//   3. These stay in f32: operations whose weights are unknown at compile time or do not fit the type;
-//      products of more than one matrix; operations inside regions; recurrent layers; operations for which
-//      the target has no kernel; in int8, attention and transposed convolutions.
-//   4. int8: weights have one scale per column or filter. Rows or images have one scale each, computed when
+//   3. These stay in f32: operations inside regions; recurrent layers; operations for which the target has no
+//      kernel. In bf16, f16 and int8 also operations whose weights are unknown at compile time or do not fit
+//      the type, and products of more than one matrix; in int8, attention and transposed convolutions.
+//   4. tf32: nothing is cast; the target may round operands of f32 when it multiplies them. The C++ target
+//      does not.
+//   5. int8: weights have one scale per column or filter. Rows or images have one scale each, computed when
 //      the program runs. Zero points are 0, so padding is 0 too.
 #pragma once
 
@@ -51,7 +56,7 @@ struct PrecisionChoice {
 struct LowerPrecision {
   static constexpr std::string_view kName = "lower_precision";
   static constexpr std::string_view kDescription =
-      "computes products, convolutions and attention in bf16, f16 or int8";
+      "computes products, convolutions and attention in tf32, bf16, f16 or int8";
 
   std::string type = "bf16";
   bool always = false;
@@ -59,13 +64,13 @@ struct LowerPrecision {
   std::vector<std::string> keep;  // names of operations that stay, for callers that measured their errors
 
   static std::vector<PassOption<LowerPrecision>> options() {
-    return {{"type", &LowerPrecision::type, "bf16, f16 or int8"},
+    return {{"type", &LowerPrecision::type, "tf32, bf16, f16 or int8"},
             {"always", &LowerPrecision::always, "also where the cost model sees no gain"},
             {"convolutions", &LowerPrecision::convolutions, "also convolutions"},
             {"attention", &LowerPrecision::attention, "also attention"}};
   }
   // Returns the decision of `run` for each product, convolution and attention of f32 operands, in order.
-  // Throws user error 542 if `type` is not bf16, f16 or int8.
+  // Throws user error 542 if `type` is none of these.
   std::vector<PrecisionChoice> choices(const ir::Schedule& schedule, const PassContext& context) const;
   bool run(ir::Schedule& schedule, PassContext& context);
 };

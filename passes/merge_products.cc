@@ -265,6 +265,7 @@ class ProductMerger {
       total += padded;
     }
     Gemm product;
+    product.tf32 = graph_[op].as<Gemm>()->tf32;
     product.a = graph_[op].as<Gemm>()->a;  // perhaps a slice by now
     product.b = as_operand(constants_.rows(weights), group.members[0], total);
     product.epilogue = joined_epilogue(group, weights);

@@ -38,7 +38,7 @@ inline const char* reason_against(const GemmProblem& p) {
     return "a GEMM over arrays of pointers has neither bias nor epilogue nor C";
   if (p.batch > INT32_MAX) return "a GEMM has more than 2^31 - 1 matrices";
   const GemmType in = p.input_type, out = p.output_type;
-  if (in == GemmType::kFloat32 && out != GemmType::kFloat32)
+  if (size_of(in) == 4 && out != GemmType::kFloat32)
     return "a GEMM of float32 inputs must have a float32 output";
   if (out != GemmType::kFloat32 && in != out) return "a GEMM's output must be float32 or of the inputs' type";
   const int64_t lda = p.transpose_a ? p.m : p.k, ldb = p.transpose_b ? p.k : p.n;

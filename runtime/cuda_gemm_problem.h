@@ -7,7 +7,12 @@
 
 namespace braid::rt::cuda {
 
-enum class GemmType { kFloat32, kFloat16, kBFloat16 };
+// kTensorFloat32: f32 in memory, of which the library multiplies 11 significant bits. Only of inputs.
+enum class GemmType { kFloat32, kTensorFloat32, kFloat16, kBFloat16 };
+
+inline constexpr int64_t size_of(GemmType type) {
+  return type == GemmType::kFloat32 || type == GemmType::kTensorFloat32 ? 4 : 2;
+}
 
 // kGelu is the tanh approximation, the only one in cuBLASLt; exact GELU is a separate kernel.
 enum class GemmEpilogue { kNone, kRelu, kGelu };

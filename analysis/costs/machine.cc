@@ -37,7 +37,7 @@ Permille slowdown(const JsonValue& value) {
 }
 
 // Peak by data type. f32 is required; other types default to it, f64 to half of it.
-std::array<double, ir::kDTypeCount> peaks(JsonObject object) {
+std::array<double, ir::kDTypeCount> peaks(JsonObject& object) {
   std::array<double, ir::kDTypeCount> result{};
   const auto at = [&](ir::DType d) -> double& { return result[static_cast<std::size_t>(d)]; };
   result.fill(object.number("f32", {1e-6, 1e9}));
@@ -47,7 +47,6 @@ std::array<double, ir::kDTypeCount> peaks(JsonObject object) {
     if (const auto value = object.maybe(std::string(ir::to_string(dtype))))
       at(dtype) = value->number({1e-6, 1e9});
   }
-  object.finish();
   return result;
 }
 
@@ -137,8 +136,13 @@ Machine parse_machine(const std::string& text, const std::string& file) {
   if (const auto capacity = device.maybe("capacity_gb"))
     m.capacity_bytes = static_cast<std::int64_t>(capacity->number({1e-6, 1e6}) * 1e9);
   m.launch_us = device.number("launch_us", {0, 1e6});
-  m.matrix_tflops = peaks(device.object("matrix_tflops"));
-  m.vector_tflops = peaks(device.object("vector_tflops"));
+  JsonObject matrix = device.object("matrix_tflops"), vector = device.object("vector_tflops");
+  m.matrix_tflops = peaks(matrix);
+  m.tf32_tflops = m.matrix_tflops[static_cast<std::size_t>(ir::DType::f32)];
+  if (const auto value = matrix.maybe("tf32")) m.tf32_tflops = value->number({1e-6, 1e9});
+  matrix.finish();
+  m.vector_tflops = peaks(vector);
+  vector.finish();
   device.finish();
   JsonObject classes = root.object("kernels");
   for (std::size_t k = 0; k < ir::kKernelClassNames.size(); ++k) {

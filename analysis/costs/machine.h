@@ -87,6 +87,7 @@ struct Machine {
   std::int64_t capacity_bytes = 0;  // of the memory; 0: not said, and nothing is limited by it
   double launch_us = 0;             // the minimum cost of a kernel
   std::array<double, ir::kDTypeCount> matrix_tflops{};  // of products
+  double tf32_tflops = 0;  // of products of f32 whose operands are rounded to tf32
   std::array<double, ir::kDTypeCount> vector_tflops{};  // of everything else
   std::array<ClassEfficiency, kKernelClassCount> classes;
   CollectiveSettings collectives;

@@ -105,6 +105,7 @@ KernelWork of_product(const ir::Graph& graph, const K& product, KernelClass kern
   KernelWork work;
   work.kernel_class = kernel_class;
   work.dtype = graph[product.a.buffer].dtype;
+  work.tf32 = product.tf32;
   work.flops = flops_of(product, size);
   for (const ir::TensorRef* ref : {&product.a, &product.b, &product.out}) {
     if (!inside(ref->buffer)) work.bytes += bytes_of(graph, *ref, size);
@@ -175,6 +176,7 @@ KernelWork of_attention(const ir::Graph& graph, const ir::Operation& op, const i
   KernelWork work;
   work.kernel_class = KernelClass::attention;
   work.dtype = graph[k.query.buffer].dtype;
+  work.tf32 = k.tf32;
   const double heads =
       static_cast<double>(size(k.query.sizes[0])) * static_cast<double>(size(k.query.sizes[1]));
   const double per_pair = 2 * static_cast<double>(size(k.query.sizes[3]) + size(k.value.sizes[3]));
@@ -272,7 +274,9 @@ Roofline roofline(const Machine& machine, const KernelWork& work) {
   const bool matrix = work.kernel_class == KernelClass::gemm || work.kernel_class == KernelClass::conv ||
                       work.kernel_class == KernelClass::attention || work.kernel_class == KernelClass::other;
   const double tflops =
-      (matrix ? machine.matrix_tflops : machine.vector_tflops)[static_cast<std::size_t>(work.dtype)];
+      matrix && work.tf32
+          ? machine.tf32_tflops
+          : (matrix ? machine.matrix_tflops : machine.vector_tflops)[static_cast<std::size_t>(work.dtype)];
   return {work.flops / (tflops * efficiency.compute * 1e6),
           work.bytes / (machine.memory_gb_s * efficiency.memory * 1e3)};
 }

@@ -24,6 +24,7 @@ namespace braid::analysis {
 struct KernelWork {
   KernelClass kernel_class = KernelClass::copy;
   ir::DType dtype = ir::DType::f32;  // whose peak counts
+  bool tf32 = false;                 // that of tf32 counts
   double flops = 0;
   double bytes = 0;
 };

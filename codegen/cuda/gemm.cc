@@ -276,7 +276,8 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   add_field(text, "lda", lda);
   add_field(text, "ldb", ldb);
   add_field(text, "ldd", d.leading);
-  add_field(text, "input_type", library_type(graph[gemm.a.buffer].dtype));
+  add_field(text, "input_type",
+            gemm.tf32 ? "GemmType::kTensorFloat32" : library_type(graph[gemm.a.buffer].dtype));
   add_field(text, "output_type", library_type(graph[gemm.out.buffer].dtype));
   const Expr offset_c = add_post_ops(text, graph, gemm, memory, plan);
   text = fmt::format(".matrices = {{{}}}", text);

@@ -7,8 +7,6 @@ namespace braid::rt::cuda {
 
 namespace {
 
-int64_t size_of(GemmType type) { return type == GemmType::kFloat32 ? 4 : 2; }
-
 // Returns the largest power of two, at most 16, that divides the addresses of all matrices in bytes.
 int alignment(const BatchedGemm& product, int64_t offset, GemmType type, int64_t GemmBatch::*step) {
   int64_t common = std::gcd(int64_t{16}, offset);

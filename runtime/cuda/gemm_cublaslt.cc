@@ -49,6 +49,10 @@ cudaDataType_t type_of(GemmType type) {
   }
 }
 
+cublasComputeType_t compute_type(const GemmProblem& problem) {
+  return problem.input_type == GemmType::kTensorFloat32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
 cublasLtEpilogue_t epilogue_of(const GemmProblem& problem) {
   switch (problem.epilogue) {
     case GemmEpilogue::kRelu:
@@ -121,8 +125,8 @@ struct Gemm::Plan {
 
   bool is_for_cublas() const {
     const GemmProblem& p = problem;
-    return p.batch_by_pointers && (p.input_type == GemmType::kFloat32 ||
-                                   std::min({p.alignment_a, p.alignment_b, p.alignment_d}) >= 16);
+    return p.batch_by_pointers &&
+           (size_of(p.input_type) == 4 || std::min({p.alignment_a, p.alignment_b, p.alignment_d}) >= 16);
   }
 
   bool make(int most_algorithms) {
@@ -135,7 +139,7 @@ struct Gemm::Plan {
     }
     handle = handle_of_device<cublasLtHandle_t, cublasLtCreate>(&status);
     if (!check(status, "handle")) return false;
-    if (!check(cublasLtMatmulDescCreate(&operation.value, CUBLAS_COMPUTE_32F, CUDA_R_32F), "operation"))
+    if (!check(cublasLtMatmulDescCreate(&operation.value, compute_type(p), CUDA_R_32F), "operation"))
       return false;
     const cublasOperation_t first_transposed = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second_transposed = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -211,7 +215,7 @@ struct Gemm::Plan {
                                         static_cast<const void* const*>(o.b), type_of(p.input_type), p.ldb,
                                         static_cast<const void* const*>(o.a), type_of(p.input_type), p.lda,
                                         &p.beta, static_cast<void* const*>(o.d), type_of(p.output_type),
-                                        p.ldd, p.batch, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+                                        p.ldd, p.batch, compute_type(p), CUBLAS_GEMM_DEFAULT),
                  "batched matmul");
   }
 };

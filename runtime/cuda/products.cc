@@ -19,10 +19,8 @@ bool is_empty(const BatchedGemm& product) {
   return empty;
 }
 
-size_t bytes_of(GemmType type) { return type == GemmType::kFloat32 ? 4 : 2; }
-
 const char* moved(const void* from, int64_t elements, GemmType type) {
-  return static_cast<const char*>(from) + elements * static_cast<int64_t>(bytes_of(type));
+  return static_cast<const char*>(from) + elements * size_of(type);
 }
 
 // Bytes at the beginning of the workspace for the addresses of a product's matrices.
@@ -161,8 +159,8 @@ bool Products::multiply_by_pointers(const PreparedProduct& prepared, GemmOperand
   p.a = static_cast<const char*>(operands.a);
   p.b = static_cast<const char*>(operands.b);
   p.d = static_cast<char*>(operands.d);
-  p.input_bytes = static_cast<int>(bytes_of(calls.problem.input_type));
-  p.output_bytes = static_cast<int>(bytes_of(calls.problem.output_type));
+  p.input_bytes = static_cast<int>(size_of(calls.problem.input_type));
+  p.output_bytes = static_cast<int>(size_of(calls.problem.output_type));
   p.count = calls.problem.batch;
   p.a_array = static_cast<const void**>(workspace_);
   p.b_array = p.a_array + p.count;

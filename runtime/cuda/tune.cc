@@ -19,7 +19,7 @@ Extents extents(const GemmProblem& problem) {
   const GemmProblem p = with_defaults(problem);
   const auto reach = [&](GemmType type, int64_t rows, int64_t columns, int64_t pitch, int64_t stride) {
     const int64_t elements = (p.batch - 1) * stride + (rows - 1) * pitch + columns;
-    return static_cast<size_t>(elements) * (type == GemmType::kFloat32 ? 4 : 2);
+    return static_cast<size_t>(elements * size_of(type));
   };
   return {reach(p.input_type, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.lda, p.stride_a),
           reach(p.input_type, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.ldb, p.stride_b),

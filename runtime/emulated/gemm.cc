@@ -31,13 +31,21 @@ namespace {
 
 std::atomic<int> preparations = 0, choices = 0;
 
-size_t size_of(GemmType type) { return type == GemmType::kFloat32 ? 4 : 2; }
+// Rounds to 11 significant bits, ties away from zero.
+float to_tf32(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  const bool finite = (bits & 0x7f800000u) != 0x7f800000u;
+  return finite ? std::bit_cast<float>((bits + 0x1000u) & ~0x1fffu) : x;
+}
 
 void load(const void* from, GemmType type, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) {
     switch (type) {
       case GemmType::kFloat32:
         to[i] = static_cast<const float*>(from)[i];
+        break;
+      case GemmType::kTensorFloat32:
+        to[i] = to_tf32(static_cast<const float*>(from)[i]);
         break;
       case GemmType::kFloat16:
         to[i] = static_cast<const __half*>(from)[i];
@@ -53,6 +61,7 @@ void store(const float* from, GemmType type, int64_t count, void* to) {
   for (int64_t i = 0; i < count; ++i) {
     switch (type) {
       case GemmType::kFloat32:
+      case GemmType::kTensorFloat32:
         static_cast<float*>(to)[i] = from[i];
         break;
       case GemmType::kFloat16:
@@ -86,8 +95,8 @@ class Operand {
             std::vector<float>& to) {
     to.resize(static_cast<size_t>(rows * columns));
     for (int64_t r = 0; r < rows; ++r) {
-      const char* row = static_cast<const char*>(base) + static_cast<size_t>(r * pitch) * size_of(type);
-      if (!touch(row, static_cast<size_t>(columns) * size_of(type), AccessKind::kRead)) return false;
+      const char* row = static_cast<const char*>(base) + static_cast<size_t>(r * pitch * size_of(type));
+      if (!touch(row, static_cast<size_t>(columns * size_of(type)), AccessKind::kRead)) return false;
       load(row, type, columns, to.data() + r * columns);
     }
     return true;
@@ -146,7 +155,7 @@ std::unique_ptr<Fault> find_overrun(const GemmProblem& p, const GemmOperands& o)
     const int64_t elements = (p.batch - 1) * stride + (rows - 1) * pitch + columns;
     const uintptr_t begin = reinterpret_cast<uintptr_t>(pointer);
     if (rows <= 0 || columns <= 0) return nullptr;
-    const std::string text = step->overrun(begin, begin + static_cast<size_t>(elements) * size_of(type));
+    const std::string text = step->overrun(begin, begin + static_cast<size_t>(elements * size_of(type)));
     if (text.empty()) return nullptr;
     return std::make_unique<Fault>(
         Fault{FindingKind::kUndeclaredAccess, std::string("operand ") + name + " runs " + text + ": " +
@@ -169,7 +178,7 @@ std::unique_ptr<Fault> multiply(const GemmProblem& p, const GemmOperands& o, Acc
   if (fault) return fault;
   Operand operand(accesses, fault);
   const auto at = [](const void* base, int64_t index, int64_t stride, GemmType type) {
-    return static_cast<const char*>(base) + static_cast<size_t>(index * stride) * size_of(type);
+    return static_cast<const char*>(base) + static_cast<size_t>(index * stride * size_of(type));
   };
   const int64_t a_rows = p.transpose_a ? p.k : p.m, a_columns = p.transpose_a ? p.m : p.k;
   const int64_t b_rows = p.transpose_b ? p.n : p.k, b_columns = p.transpose_b ? p.k : p.n;
@@ -194,7 +203,7 @@ std::unique_ptr<Fault> multiply(const GemmProblem& p, const GemmOperands& o, Acc
         for (int64_t n = 0; n < p.n; ++n) d[static_cast<size_t>(n)] += factor * row[n];
       }
       if (p.beta != 0.0f && !operand.read(at(o.c, batch, p.stride_c, p.output_type) +
-                                              static_cast<size_t>(m * p.ldc) * size_of(p.output_type),
+                                              static_cast<size_t>(m * p.ldc * size_of(p.output_type)),
                                           p.output_type, 1, p.n, p.n, c))
         return fault;
       for (int64_t n = 0; n < p.n; ++n) {
@@ -204,8 +213,8 @@ std::unique_ptr<Fault> multiply(const GemmProblem& p, const GemmOperands& o, Acc
         d[static_cast<size_t>(n)] = activate(p.epilogue, value);
       }
       char* to = static_cast<char*>(o.d) +
-                 static_cast<size_t>(batch * p.stride_d + m * p.ldd) * size_of(p.output_type);
-      if (!operand.touch(to, static_cast<size_t>(p.n) * size_of(p.output_type), AccessKind::kWrite))
+                 static_cast<size_t>((batch * p.stride_d + m * p.ldd) * size_of(p.output_type));
+      if (!operand.touch(to, static_cast<size_t>(p.n * size_of(p.output_type)), AccessKind::kWrite))
         return fault;
       store(d.data(), p.output_type, p.n, to);
     }
@@ -249,8 +258,7 @@ cudaError_t Gemm::prepare(const GemmProblem& problem, int most_algorithms) {
     plan_->error = why;
     return result(cudaErrorInvalidValue);
   }
-  if (problem.batch_by_pointers && problem.input_type != GemmType::kFloat32 &&
-      !options().misaligned_pointers &&
+  if (problem.batch_by_pointers && size_of(problem.input_type) < 4 && !options().misaligned_pointers &&
       std::min({problem.alignment_a, problem.alignment_b, problem.alignment_d}) < 16) {
     plan_->error = "arrays of pointers to halves must be multiples of 16 bytes";
     return cudaErrorNotSupported;

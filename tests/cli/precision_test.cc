@@ -216,6 +216,20 @@ output %y
   EXPECT_THAT(cpu.err, HasSubstr("--precise supports only programs for cuda"));
 }
 
+TEST(Precision, TensorFloatsOnTheEmulatedDevice) {
+  const Folder folder;
+  const std::string text = folder.file(
+      "two.braid",
+      "graph two\ninput %x: f32[64, 256]\ninput %v: f32[256, 32]\nconstant %w: f32[256, 256] = splat(0.37)\n"
+      "%a: f32[64, 256] = gemm %x, %w\n%b: f32[64, 32] = gemm %x, %v\noutput %a\noutput %b\n");
+  const ProcessResult verified = braid({"verify", text, "--target", "cuda", "--precision", "tf32"});
+  EXPECT_EQ(verified.exit_code, 0) << verified.err;
+  const ProcessResult compiled =
+      braid({"compile", text, "-o", folder / "out", "--target", "cuda", "--precision", "tf32", "--json"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  EXPECT_THAT(compiled.out, HasSubstr("\"type\": \"tf32\""));
+}
+
 TEST(Precision, BadOptionsAreRefused) {
   const Folder folder;
   const std::string text = folder.file("three.braid", kThree);
@@ -226,6 +240,13 @@ TEST(Precision, BadOptionsAreRefused) {
       braid({"compile", text, "-o", folder / "out", "--target", "cuda", "--precision", "int8"});
   EXPECT_THAT(cuda.err, HasSubstr("BR0003"));
   EXPECT_THAT(cuda.err, HasSubstr("supports only programs for cpu"));
+  const ProcessResult tf32 = braid({"compile", text, "-o", folder / "out", "--precision", "tf32"});
+  EXPECT_THAT(tf32.err, HasSubstr("BR0003"));
+  EXPECT_THAT(tf32.err, HasSubstr("--precision tf32 supports only programs for cuda"));
+  const ProcessResult limited = braid({"compile", text, "-o", folder / "out", "--target", "cuda",
+                                       "--precision", "tf32", "--max-error", "0.1"});
+  EXPECT_THAT(limited.err, HasSubstr("BR0003"));
+  EXPECT_THAT(limited.err, HasSubstr("--max-error measures on this processor"));
   const ProcessResult unknown = braid({"compile", text, "-o", folder / "out", "--precision", "f8"});
   EXPECT_THAT(unknown.err, HasSubstr("BR0014"));
   const ProcessResult type = braid({"opt", text, "--passes", "lower_precision:type=f8"});

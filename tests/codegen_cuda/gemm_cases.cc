@@ -3,6 +3,8 @@
 #include "codegen/cuda/gemm.h"
 #include "ir/parser.h"
 #include "passes/default_passes.h"
+#include "passes/expand_attention.h"
+#include "passes/expand_convolutions.h"
 #include "passes/merge_products.h"
 #include "passes/pad_results.h"
 #include "passes/plan_memory.h"
@@ -208,6 +210,24 @@ output %z  output %s  output %y
   return schedule;
 }
 
+// A product, one of a batch at addresses, one of a convolution and those of an attention.
+ir::Schedule tensor_float_products() {
+  ir::Schedule schedule = ir::parse_schedule(R"(graph main  dim rows in [1, 10]
+input %x: f32[rows, 12]  input %w: f32[12, 8]  input %b: f32[8]
+input %m: f32[2, 3, rows, 5]  input %n: f32[3, 2, 5, 6]
+input %image: f32[1, rows, 4]  input %taps: f32[1, 3, 4, 6]  input %q: f32[1, 2, rows, 4]
+%y: f32[rows, 8] = gemm tf32 %x, %w epilogue { %0 = acc f32  %1 = load %b[i1]  %2 = add %0, %1  return %2 }
+%z: f32[2, 3, rows, 6] = gemm tf32 %m, %n [2, 3, 5, 6] strides [30, 60, 6, 1]
+%c: f32[1, rows, 6] = convolution tf32 %image, %taps pad [1]
+%a: f32[1, 2, rows, 4] = attention %q, %q, %q tf32
+output %y  output %z  output %c  output %a
+)");
+  passes::ExpandAttention().run(schedule);
+  passes::ExpandConvolutions{.min_terms = 0, .min_filters = 0}.run(schedule);
+  passes::run_passes(schedule, passes::default_passes());
+  return schedule;
+}
+
 // Rounded to a half type that is not the operands'.
 ir::Schedule rounded_products(const std::string& in, const std::string& out) {
   ir::Schedule schedule = ir::parse_schedule(fmt::format(R"(graph main  dim rows in [1, 10]
@@ -254,6 +274,7 @@ void add_gemm_cases(std::vector<Case>& out) {
   for (const auto& [in, to] : {std::pair{"f32", "f16"}, std::pair{"f32", "bf16"}, std::pair{"f16", "bf16"},
                                std::pair{"bf16", "f16"}})
     out.push_back({fmt::format("gemm_rounded_{}_{}", in, to), [in, to] { return rounded_products(in, to); }});
+  out.push_back({"tensor_float_products", tensor_float_products});
   out.push_back({"padded_results", padded_results});
   out.push_back({"empty_batch", empty_batch});
   out.push_back({"broadcast_and_weights", broadcast_and_weights});

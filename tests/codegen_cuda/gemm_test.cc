@@ -176,6 +176,17 @@ TEST_F(Gemm, ResultsOfAnotherHalfTypeAreRoundedByALoop) {
   }
 }
 
+// Random operands have more than 11 significant bits, so a product of f32 differs from one in tf32 by more
+// than the order of sums changes.
+TEST_F(Gemm, OperandsOfTensorFloatsAreRounded) {
+  RunOptions options;
+  options.integers = false;
+  expect_equal(run_case("tensor_float_products", {{"rows", 7}}, options), 1e-6);
+  const std::string source = source_of("tensor_float_products");
+  EXPECT_THAT(source, ::testing::HasSubstr("input_type = GemmType::kTensorFloat32"));
+  EXPECT_THAT(source, ::testing::Not(::testing::HasSubstr("input_type = GemmType::kFloat32")));
+}
+
 TEST_F(Gemm, ABatchOfNoMatricesTouchesNothing) { expect_equal(run_case("empty_batch"), 0); }
 
 TEST_F(Gemm, WeightsBroadcastOperandsAndEqualProblems) {

@@ -114,6 +114,33 @@ TEST_F(GemmTest, EqualsTheDefinitionForAllTypesTransposesAndEpilogues) {
   }
 }
 
+// The 12th bit and those below it are lost: 1 + 2^-11 is a tie, which goes up, 1 + 2^-12 goes down.
+TEST_F(GemmTest, TensorFloatsHaveElevenBits) {
+  const auto product = [](float x, float y) {
+    GemmProblem p;
+    p.m = p.n = p.k = 1;
+    p.input_type = GemmType::kTensorFloat32;
+    Matrix a(GemmType::kFloat32, {x}), b(GemmType::kFloat32, {y}), d(GemmType::kFloat32, {0.0f});
+    Gemm gemm;
+    EXPECT_EQ(gemm.prepare(p), cudaSuccess) << gemm.error();
+    EXPECT_EQ(gemm.run({a.data(), b.data(), nullptr, nullptr, d.data(), nullptr}, nullptr), cudaSuccess);
+    return d.download()[0];
+  };
+  EXPECT_EQ(product(1 + 0x1p-10f, 3), 3 + 3 * 0x1p-10f);
+  EXPECT_EQ(product(1 + 0x1p-11f, 1), 1 + 0x1p-10f);
+  EXPECT_EQ(product(1, -1 - 0x1p-11f), -1 - 0x1p-10f);
+  EXPECT_EQ(product(1 + 0x1p-12f, 1), 1);
+  EXPECT_EQ(product(0x1.ffcp127f, 1), 0x1.ffcp127f);
+  EXPECT_EQ(product(0x1.fffp127f, 1), INFINITY) << "rounds beyond the largest number";
+  EXPECT_EQ(product(-INFINITY, 1), -INFINITY);
+  EXPECT_TRUE(std::isnan(product(NAN, 1)));
+  GemmProblem halves;
+  halves.m = halves.n = halves.k = 1;
+  halves.input_type = halves.output_type = GemmType::kTensorFloat32;
+  Gemm gemm;
+  EXPECT_EQ(gemm.prepare(halves), cudaErrorInvalidValue) << "a type of inputs only";
+}
+
 // cuBLASLt gets D as C where nothing of C is read, and refuses that if the two are described differently.
 TEST_F(GemmTest, WhatIsPassedAsUnreadCHasTheLayoutOfD) {
   GemmProblem p;
