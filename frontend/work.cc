@@ -543,12 +543,6 @@ double position_bytes(const WorkNode& node, const Work& work) {
   return 2 * kPosition * indices.elements() / components;
 }
 
-// A position for each element, and a writer for each position.
-double writer_bytes(const WorkNode& node, const Work&) {
-  constexpr double kPosition = 8;
-  return 2 * kPosition * (node.input(0).elements() + node.output(0).elements());
-}
-
 }  // namespace work
 
 }  // namespace braid::frontend

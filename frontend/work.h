@@ -139,7 +139,6 @@ double widened_pool_bytes(const WorkNode& node, const Work& work);
 double resize_bytes(const WorkNode& node, const Work& work);
 double draw_bytes(const WorkNode& node, const Work& work);
 double position_bytes(const WorkNode& node, const Work& work);
-double writer_bytes(const WorkNode& node, const Work& work);
 
 // ---- nothing at run time
 
@@ -216,10 +215,8 @@ constexpr Work scatter(double each) {
 // An index for each element of the updates, or a vector of indices for each slice.
 constexpr Work scatter_elements() { return scatter(1); }
 constexpr Work scatter_slices() { return scatter(0); }
-// MaxUnpool: the last writer of each position is found first.
-constexpr Work last_writer(double each) {
-  return Work(WorkKind::scatter, per_result, each).of_inputs(0).passing_on(writer_bytes);
-}
+// The indices, input 1, are positions of the elements of input 0.
+constexpr Work unpool() { return scatter(1).of_inputs(1, 0); }
 
 // ---- products, of these inputs
 

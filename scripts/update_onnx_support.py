@@ -40,6 +40,16 @@ LpPool and AveragePool. MaxPool is NaN where its window has a NaN, as in the eva
 Attention that is spelled out (MatMul, masks, Softmax, MatMul) gives NaN for a row that is masked everywhere, and zeros where a
 Where replaces NaN; the operator Attention gives zeros. Keys that the operator's causal limit, window or number of valid keys exclude
 do not count even if their score is NaN or infinite. If the value of such a key is not finite, its row may be NaN or not.
+
+CUDA programs have every operator of the C++ target but those that follow, which the target refuses by name (BR0640). All other node
+cases run as CUDA programs on the emulated device (`tests/codegen_cuda/onnx_cases_test.cc`) and pass.
+
+| refused as | operators | reason |
+|---|---|---|
+| `extern kernel 'quantised_lstm'` | com.microsoft.DynamicQuantizeLSTM | its state is quantised at each step, and the products are of bytes |
+| `a 'branch' region` | If whose condition a run decides | the host would have to wait for the device within a step |
+| `a 'repeat' region`, `a 'while' region` | Loop whose number of iterations or end a run decides | the same |
+| `the size '...'` | sizes that the data decide: NonZero, Unique, NonMaxSuppression and what depends on them | the same |
 """
 
 

@@ -24,9 +24,9 @@ namespace braid::analysis {
 struct KernelWork {
   KernelClass kernel_class = KernelClass::copy;
   ir::DType dtype = ir::DType::f32;  // whose peak counts
-  bool tf32 = false;                 // that of tf32 counts
   double flops = 0;
   double bytes = 0;
+  bool tf32 = false;  // the peak of tf32 counts instead
 };
 
 // Which operations touch which storage, looked up once per graph.

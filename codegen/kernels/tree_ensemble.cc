@@ -1,5 +1,4 @@
-// The extern kernel `tree_ensemble` (runtime/tree_ensemble.h). It has no source for CUDA, so the CUDA target
-// refuses it (BR0640).
+// The extern kernel `tree_ensemble` (runtime/tree_ensemble.h).
 #include "runtime/tree_ensemble.h"
 
 #include <algorithm>
@@ -242,7 +241,7 @@ const ir::RegisterExternKernel kTreeKernel{{
     .refuses = refuses_trees,
     .kernel_class = ir::KernelClass::gather,
     .flops = step_flops,
-    .sources = {{"cpu", runtime_sources("tree_ensemble").at("cpu")}},
+    .sources = runtime_sources("tree_ensemble"),
 }};
 
 }  // namespace

@@ -61,20 +61,22 @@ void lower_max_unpool(OpContext& c) {
   const TensorBox positions = l.generate({count}, [&](BodyBuilder& b, std::span<const Expr> at) {
     return b.check_index(b.cast(l.load(b, indices, at), DType::i64), range);
   });
-  const TensorBox writer = l.extern_call("last_writer", {positions}, {{DType::i64, {range}}})[0];
+  const std::vector<Expr> rows = {1, range, 1};
+  const TensorBox zeros =
+      l.generate(rows, [&](BodyBuilder& b, std::span<const Expr>) { return b.constant_of(x.dtype(), 0); });
+  const TensorBox unpooled = l.reshape(
+      l.extern_call("scatter", {zeros, l.reshape(positions, {1, count}), l.reshape(x, {1, count, 1})},
+                    {{x.dtype(), rows}}, {{"reduction", std::string("none")}})[0],
+      inner);
+  if (sizes == inner) return c.set_output(0, unpooled);
   c.set_output(0, l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
-    Expr flat = 0;
     std::optional<ValueId> inside;
     for (std::size_t k = 0; k < at.size(); ++k) {
-      flat = flat * inner[k] + at[k];
       if (sizes[k] == inner[k]) continue;
       const ValueId here = b.binary(OpCode::lt, b.index(at[k]), b.index(inner[k]));
       inside = inside ? b.binary(OpCode::logical_and, *inside, here) : here;
     }
-    const ValueId from = l.load(b, writer, std::vector<Expr>{flat}, inside);
-    ValueId hit = b.binary(OpCode::ge, from, b.constant(DType::i64, std::int64_t{0}));
-    if (inside) hit = b.binary(OpCode::logical_and, *inside, hit);
-    return l.load(b, x, std::vector<Expr>{b.as_index(from)}, hit);
+    return l.load(b, unpooled, at, inside);
   }));
 }
 
@@ -82,7 +84,7 @@ void lower_max_unpool(OpContext& c) {
 
 std::span<const OpSpec> max_unpool_ops() {
   static const OpSpec ops[] = {
-      {"", "MaxUnpool", 9, kNewestOpset, kFloats, lower_max_unpool, work::last_writer(1),
+      {"", "MaxUnpool", 9, kNewestOpset, kFloats, lower_max_unpool, work::unpool(),
        sharding::replicated("its indices are positions in the whole tensor"), kNoState, kNoSizes},
   };
   return ops;

@@ -9,7 +9,7 @@
 namespace braid::rt {
 
 template <class Key, class Weight>
-const char* tree_ensemble_of(const BraidExternCall* call) {
+TreeEnsemble<Key, Weight> tree_ensemble_operands(const BraidExternCall* call) {
   const BraidTensorView &keys = call->reads[0], &trees = call->reads[2];
   const char* aggregate = braid_find_attribute(call, "aggregate", BRAID_TEXT)->text;
   TreeEnsemble<Key, Weight> e;
@@ -25,7 +25,12 @@ const char* tree_ensemble_of(const BraidExternCall* call) {
   e.tree = static_cast<const int32_t*>(trees.data);
   e.weights = static_cast<const Weight*>(call->reads[3].data);
   e.y = static_cast<Weight*>(call->writes[0].data);
-  run_tree_ensemble(e);
+  return e;
+}
+
+template <class Key, class Weight>
+const char* tree_ensemble_of(const BraidExternCall* call) {
+  run_tree_ensemble(tree_ensemble_operands<Key, Weight>(call));
   return nullptr;
 }
 

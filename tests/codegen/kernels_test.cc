@@ -65,22 +65,6 @@ TEST(Kernels, BlockProductHasTheInterpretersBits) {
   for (const std::int64_t m : {0, 1, 2, 11}) compiled.expect_like_interpreter("block_product", {{"m", m}}, 0);
 }
 
-TEST(Kernels, LastWriterEqualsTheInterpreter) {
-  Compiled compiled("-O2");
-  compiled.add("last_writer", R"(graph g
-dim n in [0, 9]
-input %x: i64[n]
-%y: i64[7] = extern "last_writer" reads(%x)
-output %y)");
-  compiled.build();
-  for (const std::vector<std::int64_t>& positions :
-       {std::vector<std::int64_t>{}, {3}, {0, 6, 3, 3, 0}, {-1, 7, 5, 5, 1}}) {
-    const auto count = static_cast<std::int64_t>(positions.size());
-    compiled.expect_like_interpreter_on("last_writer", {ir::make_tensor(ir::DType::i64, {count}, positions)},
-                                        0);
-  }
-}
-
 // Several updates of one row, rows without one, and positions that are left out; no update, and no element.
 TEST(Kernels, ScatterEqualsTheInterpreter) {
   Compiled compiled("-O2");
@@ -238,8 +222,6 @@ TEST(Kernels, RefuseOtherCalls) {
   EXPECT_THAT(kernel_refusal("input %x: f32[2, 3]\n%v: f32[2, 4], %p: i64[2, 4] = extern \"top_k\" reads(%x) "
                              "attributes(largest = 1)\noutput %v output %p"),
               HasSubstr("takes at most all elements of a row"));
-  EXPECT_THAT(kernel_refusal("input %x: i32[3]\n%y: i64[2] = extern \"last_writer\" reads(%x)\noutput %y"),
-              HasSubstr("takes one list of int64 positions"));
   EXPECT_THAT(kernel_refusal("input %x: f32[2]\n%y: f32[2] = extern \"roi_align\" reads(%x)\noutput %y"),
               HasSubstr("takes three tensors"));
   const std::string data =

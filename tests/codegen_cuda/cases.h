@@ -12,6 +12,7 @@
 #include "tests/support/collective_forms.h"
 #include "tests/support/random_collectives.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/random_trees.h"
 #include "tests/support/random_windows.h"
 
 namespace braid::test {
@@ -52,6 +53,10 @@ void add_lost_peer_cases(std::vector<Case>& out);
 
 inline constexpr std::uint64_t kCollectiveCases = 2;
 RandomCollectives random_collective_case(std::uint64_t seed);  // as written
+
+inline constexpr std::uint64_t kTreeCases = 6;
+std::string tree_case_name(std::uint64_t seed);
+RandomTrees tree_case(std::uint64_t seed);
 
 inline constexpr int kFormRanks[] = {1, 2, 3, 4, 8};
 std::vector<CollectiveCase> cuda_form_cases(int ranks);

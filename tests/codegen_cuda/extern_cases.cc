@@ -1,4 +1,6 @@
 // Extern kernels (codegen/extern_call.h).
+#include <fmt/format.h>
+
 #include "ir/parser.h"
 #include "passes/runner.h"
 #include "tests/codegen_cuda/cases.h"
@@ -66,13 +68,6 @@ input %x: f32[m, 80] input %q: u8[5, 48] input %e: u8[5, 80] input %s: f32[5, 3]
 %w: f32[m, 5], %t: f32[m, 80] = extern "block_product" reads(%x, %e, %u) attributes(bits = 8, block = 16)
 output %y output %w)";
 
-// Positions outside of the result are ignored.
-constexpr const char* kLastWriter = R"(graph g
-dim n in [0, 9]
-input %x: i64[n]
-%y: i64[7] = extern "last_writer" reads(%x)
-output %y)";
-
 // Several updates of one row, rows without one, and positions that are left out.
 constexpr const char* kScatter = R"(graph g
 dim n in [0, 9] dim w in [0, 5]
@@ -109,15 +104,22 @@ ir::Schedule roi_align(bool maximum, std::int64_t sampling_ratio) {
 
 }  // namespace
 
+std::string tree_case_name(std::uint64_t seed) { return fmt::format("extern_trees_{}", seed); }
+RandomTrees tree_case(std::uint64_t seed) { return {seed, seed % 2 == 1}; }
+
 void add_extern_cases(std::vector<Case>& out) {
   out.push_back({"extern_views", [] { return parsed(kViews); }});
   out.push_back({"extern_around_a_collective", around_a_collective});
   out.push_back({"extern_fails", [] { return parsed(kFails); }});
   out.push_back({"extern_top_k", [] { return parsed(kTopK); }});
   out.push_back({"extern_block_product", [] { return parsed(kBlockProduct); }});
-  out.push_back({"extern_last_writer", [] { return parsed(kLastWriter); }});
   out.push_back({"extern_scatter", [] { return parsed(kScatter); }});
   out.push_back({"extern_cumulative", [] { return parsed(kCumulative); }});
+  for (std::uint64_t seed = 1; seed <= kTreeCases; ++seed)
+    out.push_back({tree_case_name(seed), [seed] {
+                     static constexpr const char* kAggregates[] = {"sum", "min", "max"};
+                     return parsed(tree_case(seed).packed().text(kAggregates[seed % 3]).c_str());
+                   }});
   out.push_back({"extern_roi_align_mean", [] { return roi_align(false, 0); }});
   out.push_back({"extern_roi_align_maximum", [] { return roi_align(true, 2); }});
 }

@@ -22,11 +22,22 @@ TEST_F(Extern, ProgramsCallWhatTheInterpreterCalls) {
 TEST_F(Extern, KernelsThatComeWithBraidEqualTheInterpreter) {
   for (std::int64_t n : {0, 5}) {
     for (std::int64_t k : {0, 1, 4, 9}) expect_equal(run_case("extern_top_k", {{"n", n}, {"k", k}}), 0);
-    expect_equal(run_case("extern_last_writer", {{"n", n}}), 0);
   }
   for (std::int64_t m : {0, 1, 11}) expect_equal(run_case("extern_block_product", {{"m", m}}), 0);
   expect_equal(run_case("extern_roi_align_mean"), 1e-5);
   expect_equal(run_case("extern_roi_align_maximum"), 1e-5);
+}
+
+TEST_F(Extern, TreesHaveTheInterpretersBits) {
+  for (std::uint64_t seed = 1; seed <= kTreeCases; ++seed) {
+    RandomTrees trees = tree_case(seed);
+    for (const std::int64_t rows : {0, 1, 9, 200}) {
+      SCOPED_TRACE(rows);
+      RunOptions options;
+      options.inputs.emplace("k", trees.keys(rows));
+      expect_equal(run_case(tree_case_name(seed), {{"n", rows}}, options), 0);
+    }
+  }
 }
 
 TEST_F(Extern, CallsAreOrderedWithCollectives) {
