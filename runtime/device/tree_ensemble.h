@@ -1,5 +1,5 @@
-// The extern kernel `tree_ensemble` on the device (runtime/host/tree_ensemble.h defines its operands): a thread
-// per row, which passes through the trees in their order. So results have the bits of those on the host.
+// The extern kernel `tree_ensemble` on the device (runtime/host/tree_ensemble.h defines its operands): a
+// thread per row, which passes through the trees in their order. Results have the bits of those on the host.
 #pragma once
 
 #include "runtime/extern_kernel.h"
