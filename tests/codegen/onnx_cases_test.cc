@@ -66,16 +66,6 @@ int compile_and_run(const std::vector<fs::path>& paths, const Suite& suite) {
   return passed;
 }
 
-bool is_deep() {
-  return random_cases(100) >= 100 * 100;
-}  // BRAID_RANDOM_SCALE as scripts/test_deep.sh sets it
-
-std::vector<fs::path> every(std::size_t step, const std::vector<fs::path>& paths) {
-  std::vector<fs::path> sample;
-  for (std::size_t k = 0; k < paths.size(); k += step) sample.push_back(paths[k]);
-  return sample;
-}
-
 TEST(OnnxCases, CompiledProgramsPass) {
   std::vector<fs::path> paths = node_cases(paths::onnx_cases());
   if (paths.empty()) GTEST_SKIP() << "tests/models/make_onnx_cases.py has written no cases";
@@ -88,13 +78,7 @@ TEST(ReferenceCases, CompiledProgramsPass) {
   constexpr std::size_t kOfEachOperator = 10;
   const fs::path root = paths::test_models("reference");
   if (!fs::exists(root)) GTEST_SKIP() << "no cases in " << root << "; ctest makes them";
-  std::vector<fs::path> paths;
-  for (const fs::path& op : sorted_entries(root)) {
-    const std::vector<fs::path> cases = sorted_entries(op);
-    paths.insert(
-        paths.end(), cases.begin(),
-        cases.begin() + static_cast<std::ptrdiff_t>(std::min(is_deep() ? kOfEachOperator : 1, cases.size())));
-  }
+  std::vector<fs::path> paths = reference_cases(root, is_deep() ? kOfEachOperator : 1);
   if (!is_deep()) paths = every(kSampleEvery, paths);
   const auto difference = [](const std::vector<ir::Tensor>& outputs, const NodeCase& reference) {
     return reference_difference(outputs, reference.expected);

@@ -183,14 +183,6 @@ void expect_documented(const std::map<std::string, int>& refused) {
   }
 }
 
-bool is_deep() { return random_cases(100) >= 100 * 100; }
-
-std::vector<fs::path> every(std::size_t step, const std::vector<fs::path>& paths) {
-  std::vector<fs::path> sample;
-  for (std::size_t k = 0; k < paths.size(); k += step) sample.push_back(paths[k]);
-  return sample;
-}
-
 TEST_F(CudaOnnxCases, PassOnTheEmulatedDevice) {
   std::vector<fs::path> paths = node_cases(paths::onnx_cases());
   if (paths.empty()) GTEST_SKIP() << "tests/models/make_onnx_cases.py has written no cases";
@@ -204,12 +196,7 @@ TEST_F(CudaOnnxCases, RandomCasesPassOnTheEmulatedDevice) {
   constexpr std::size_t kOfEachOperator = 4;
   const fs::path root = paths::test_models("reference");
   if (!fs::exists(root)) GTEST_SKIP() << "no cases in " << root << "; ctest makes them";
-  std::vector<fs::path> paths;
-  for (const fs::path& op : sorted_entries(root)) {
-    const std::vector<fs::path> cases = sorted_entries(op);
-    const std::size_t count = std::min(is_deep() ? kOfEachOperator : 1, cases.size());
-    paths.insert(paths.end(), cases.begin(), cases.begin() + static_cast<std::ptrdiff_t>(count));
-  }
+  std::vector<fs::path> paths = reference_cases(root, is_deep() ? kOfEachOperator : 1);
   if (!is_deep()) paths = every(kSampleEvery, paths);
   const int passed = compile_and_run(paths, read_reference_case,
                                      [](const std::vector<ir::Tensor>& outputs, const NodeCase& reference) {

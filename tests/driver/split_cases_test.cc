@@ -16,8 +16,6 @@
 namespace braid::test {
 namespace {
 
-bool is_deep() { return random_cases(100) >= 100 * 100; }
-
 struct Counts {
   int splits = 0, refused = 0, wrong = 0;
 };

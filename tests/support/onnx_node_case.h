@@ -117,4 +117,21 @@ inline std::vector<fs::path> node_cases(const fs::path& root) {
   return fs::exists(root / "fingerprint") ? sorted_entries(root / "node") : std::vector<fs::path>();
 }
 
+// So many random cases of each operator.
+inline std::vector<fs::path> reference_cases(const fs::path& root, std::size_t of_each) {
+  std::vector<fs::path> paths;
+  for (const fs::path& op : sorted_entries(root)) {
+    const std::vector<fs::path> cases = sorted_entries(op);
+    const std::size_t count = std::min(of_each, cases.size());
+    paths.insert(paths.end(), cases.begin(), cases.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+  return paths;
+}
+
+inline std::vector<fs::path> every(std::size_t step, const std::vector<fs::path>& paths) {
+  std::vector<fs::path> sample;
+  for (std::size_t k = 0; k < paths.size(); k += step) sample.push_back(paths[k]);
+  return sample;
+}
+
 }  // namespace braid::test

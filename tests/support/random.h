@@ -24,5 +24,7 @@ inline int random_cases(int fast) {
   const char* text = std::getenv("BRAID_RANDOM_SCALE");
   return text != nullptr ? static_cast<int>(fast * std::stod(text)) : fast;
 }
+// Whether this is the deep tier, with the scale that scripts/test_deep.sh sets or a larger one.
+inline bool is_deep() { return random_cases(100) >= 100 * 100; }
 
 }  // namespace braid::test
