@@ -127,19 +127,16 @@ __device__ inline int threads_per_block() { return static_cast<int>(blockDim.x *
 // lane in one call.
 #ifdef BRAID_EMULATED_DEVICE
 template <class Op, class T>
-void butterfly(uint64_t* lanes) {
+void butterfly(T* lanes) {
   for (int distance = kWarpSize / 2; distance > 0; distance /= 2) {
-    uint64_t next[kWarpSize];
-    for (int i = 0; i < kWarpSize; ++i)
-      next[i] = emulated::to_bits(Op::template apply<T>(emulated::from_bits<T>(lanes[i]),
-                                                        emulated::from_bits<T>(lanes[i ^ distance])));
+    T next[kWarpSize];
+    for (int i = 0; i < kWarpSize; ++i) next[i] = Op::template apply<T>(lanes[i], lanes[i ^ distance]);
     for (int i = 0; i < kWarpSize; ++i) lanes[i] = next[i];
   }
 }
 template <class Op, class T>
 __device__ T warp_reduce(T value) {
-  return emulated::from_bits<T>(
-      emulated::warp_combine("warp_reduce", emulated::to_bits(value), butterfly<Op, T>));
+  return emulated::warp_combine<T, butterfly<Op, T>>("warp_reduce", {}, value);
 }
 #else
 template <class Op, class T>

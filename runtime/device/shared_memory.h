@@ -24,6 +24,13 @@
 
 namespace braid::rt::device {
 
+#ifndef BRAID_EMULATED_DEVICE
+// The address of shared memory as its instructions take it.
+__device__ inline uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+#endif
+
 // Returns the block's rows of `bytes` bytes: in dynamic shared memory, or in the block's part of `spilled`.
 template <bool in_shared>
 __device__ inline unsigned char* block_rows(unsigned char* spilled, int64_t bytes) {

@@ -170,6 +170,7 @@ void BlockRunner::fiber_main() {
     while (ready_count_ == 0 && next_ < count_) {
       switch_to(next_++);
       call_kernel();
+      checks_.end_thread(running_);
       if (current_counter != nullptr) current_counter->arrive();
       threads_[running_].ended = true;
       ++ended_;
@@ -290,7 +291,7 @@ int BlockRunner::barrier(const char* what, Place place, BarrierResult result, in
 }
 
 BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, Place place, unsigned mask,
-                                                  uint64_t value, void (*all)(uint64_t*)) {
+                                                  const void* value, size_t bytes, void (*all)(void*)) {
   const unsigned warp = running_ / kLanes;
   const unsigned bit = 1u << lane();
   if ((mask & bit) == 0)
@@ -308,7 +309,7 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, Place place,
     // Lanes may wait at other operations that this lane reaches later; those that never get here are found at
     // the end.
     if (candidate.what != nullptr && candidate.arrived != candidate.mask && candidate.mask == mask &&
-        same(candidate.what, what) && same(candidate.place, place))
+        candidate.bytes == bytes && same(candidate.what, what) && same(candidate.place, place))
       exchange = &candidate;
   }
   if (exchange == nullptr) {
@@ -318,19 +319,20 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, Place place,
     exchange->what = what;
     exchange->place = place;
     exchange->mask = mask;
+    exchange->bytes = bytes;
     exchange->arrived = exchange->left = 0;
   }
-  exchange->values[lane()] = value;
+  std::memcpy(exchange->values + static_cast<size_t>(lane()) * bytes, value, bytes);
   exchange->arrived |= bit;
   if (exchange->arrived != mask) {
     wait(what, place, mask);
   } else {
     if (current_counter != nullptr) current_counter->warp_operation(mask);
     if (all != nullptr) {  // on the kernel's own stack, as kernels may not touch other memory of the host
-      uint64_t values[kLanes];
-      std::copy_n(exchange->values, kLanes, values);
+      alignas(16) unsigned char values[kLanes * kLaneBytes];
+      std::memcpy(values, exchange->values, kLanes * bytes);
       all(values);
-      std::copy_n(values, kLanes, exchange->values);
+      std::memcpy(exchange->values, values, kLanes * bytes);
     }
     for (int other = 0; other < kLanes; ++other)
       if ((mask >> other & 1) != 0 && other != lane())
@@ -352,23 +354,22 @@ uint64_t BlockRunner::exchange(const char* what, Place place, unsigned mask, uin
              ", which is not in the mask";
     });
   Exchange& e = join_exchange(what, place, mask, value);
-  const uint64_t result = e.values[source_lane];
+  const uint64_t result = e.word(source_lane);
   leave_exchange(e);
   return result;
 }
 
-uint64_t BlockRunner::combine(const char* what, uint64_t value, void (*all)(uint64_t*)) {
-  Exchange& e = join_exchange(what, {}, 0xffffffffu, value, all);
-  const uint64_t result = e.values[lane()];
+void BlockRunner::combine(const char* what, Place place, void* value, size_t bytes, void (*all)(void*)) {
+  Exchange& e = join_exchange(what, place, 0xffffffffu, value, bytes, all);
+  std::memcpy(value, e.values + static_cast<size_t>(lane()) * bytes, bytes);
   leave_exchange(e);
-  return result;
 }
 
 unsigned BlockRunner::ballot(const char* what, Place place, unsigned mask, bool predicate) {
   Exchange& e = join_exchange(what, place, mask, predicate ? 1 : 0);
   unsigned result = 0;
   for (int i = 0; i < kLanes; ++i)
-    if ((mask >> i & 1) != 0 && e.values[i] != 0) result |= 1u << i;
+    if ((mask >> i & 1) != 0 && e.word(i) != 0) result |= 1u << i;
   leave_exchange(e);
   return result;
 }
@@ -434,8 +435,8 @@ int block_barrier(const char* what, Place place, BarrierResult result, int predi
 uint64_t warp_exchange(const char* what, Place place, unsigned mask, uint64_t value, int source_lane) {
   return BlockRunner::current()->exchange(what, place, mask, value, source_lane);
 }
-uint64_t warp_combine(const char* what, uint64_t value, void (*combine)(uint64_t*)) {
-  return BlockRunner::current()->combine(what, value, combine);
+void warp_combine(const char* what, Place place, void* value, size_t bytes, void (*combine)(void*)) {
+  BlockRunner::current()->combine(what, place, value, bytes, combine);
 }
 unsigned warp_ballot(const char* what, Place place, unsigned mask, bool predicate) {
   return BlockRunner::current()->ballot(what, place, mask, predicate);

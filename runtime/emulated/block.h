@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <string>
@@ -64,7 +65,7 @@ class BlockRunner {
   int barrier(const char* what, Place place, BarrierResult result, int predicate);
   void warp_barrier(unsigned mask);
   uint64_t exchange(const char* what, Place place, unsigned mask, uint64_t value, int source_lane);
-  uint64_t combine(const char* what, uint64_t value, void (*all)(uint64_t*));
+  void combine(const char* what, Place place, void* value, size_t bytes, void (*all)(void*));
   unsigned ballot(const char* what, Place place, unsigned mask, bool predicate);
   int lane() const { return static_cast<int>(running_ % kLanes); }
   void* static_shared(const void* site, const char* name, size_t size, size_t alignment);
@@ -100,7 +101,13 @@ class BlockRunner {
     const char* what = nullptr;  // null: free
     Place place;
     unsigned mask = 0, arrived = 0, left = 0;
-    uint64_t values[kLanes];
+    size_t bytes = 0;                                       // of a lane's value
+    alignas(16) unsigned char values[kLanes * kLaneBytes];  // one behind another
+    uint64_t word(int lane) const {
+      uint64_t value;
+      std::memcpy(&value, values + static_cast<size_t>(lane) * sizeof value, sizeof value);
+      return value;
+    }
   };
   struct Lanes {
     std::deque<Exchange> exchanges;  // addresses stay
@@ -119,8 +126,12 @@ class BlockRunner {
   // For a thread that waits for another rank: returns after all runnable threads of the block have run, or
   // after a moment if there is none.
   void let_others_run(const char* what);
-  Exchange& join_exchange(const char* what, Place place, unsigned mask, uint64_t value,
-                          void (*all)(uint64_t*) = nullptr);
+  // Copies the lane's value; the last lane to come lets `all` replace those of all lanes.
+  Exchange& join_exchange(const char* what, Place place, unsigned mask, const void* value, size_t bytes,
+                          void (*all)(void*) = nullptr);
+  Exchange& join_exchange(const char* what, Place place, unsigned mask, uint64_t value) {
+    return join_exchange(what, place, mask, &value, sizeof value);
+  }
   void leave_exchange(Exchange& exchange);
   std::string thread_text(unsigned thread) const;
   std::string wait_text(const Thread& thread) const;

@@ -1,5 +1,6 @@
 #include "runtime/emulated/block_checks.h"
 
+#include <cstring>
 #include <utility>
 
 #include "runtime/emulated/device_memory.h"
@@ -9,6 +10,8 @@
 #include "runtime/emulated/options.h"
 
 namespace braid::emulated {
+
+__thread BlockChecks* current_copies __attribute__((tls_model("initial-exec"))) = nullptr;
 
 namespace {
 const char* text_of(AccessKind kind) {
@@ -36,6 +39,8 @@ void BlockChecks::begin_launch(const KernelOperation& operation, dim3 grid, dim3
   reported_.clear();
   raced_.clear();
   uninitialized_.clear();
+  touched_in_flight_ = false;
+  not_waited_for_.clear();
   races_.begin_launch(block.x * block.y * block.z);
   shared_.begin_launch(dynamic_bytes, shared_limit);
 }
@@ -44,9 +49,27 @@ void BlockChecks::begin_block() {
   ++blocks_;
   races_.begin_block();
   shared_.begin_block();
+  copies_.begin_block(block_.x * block_.y * block_.z);
+  current_copies = nullptr;
+}
+
+void BlockChecks::end_thread(unsigned thread) {
+  if (!copies_.any() || !check_ || !not_waited_for_.empty() || copies_.of_thread(thread).empty()) return;
+  const AsyncCopy& copy = copies_.of_thread(thread).front();
+  not_waited_for_ = operation_->describe() + ": ";
+  if (operation_->by_blocks())
+    not_waited_for_ +=
+        "a thread ends without having waited for its cp.async to " + shared_.name_at(copy.target);
+  else
+    not_waited_for_ += thread_text(thread) + " of " + block_text(blocks_ - 1) +
+                       " ends without having waited for its cp.async to " + shared_.describe(copy.target);
 }
 
 void BlockChecks::end_launch() {
+  current_copies = nullptr;
+  // An access to a copy in flight has told of the same missing wait.
+  if (!not_waited_for_.empty() && !touched_in_flight_)
+    finding_list().add(FindingKind::kAsyncCopy, operation_->describe() + " / end", not_waited_for_);
   // A read that races with the write may have come first by chance.
   for (auto& [array, text] : uninitialized_) {
     if (raced_.count(array) == 0)
@@ -63,6 +86,7 @@ std::string BlockChecks::block_text(unsigned block) const {
 }
 
 const std::string* BlockChecks::shared_access(uintptr_t address, size_t size, AccessKind kind) {
+  if (current_copies != nullptr) touch_targets(address, size, kind);
   const std::string* uninitialized = nullptr;
   const std::string* fault = shared_.access(address, size, kind, &uninitialized);
   if (uninitialized != nullptr && check_) found_uninitialized(address, *uninitialized);
@@ -71,14 +95,62 @@ const std::string* BlockChecks::shared_access(uintptr_t address, size_t size, Ac
 
 void BlockChecks::found_uninitialized(uintptr_t address, const std::string& array) {
   if (uninitialized_.count(array) != 0) return;
-  std::string text = operation_->describe() + ": ";
-  // Flags decide when a thread runs, and texts do not depend on time.
-  if (operation_->by_blocks())
-    text += "a thread reads " + array;
-  else
-    text += thread_text(races_.thread()) + " of " + block_text(blocks_ - 1) + " reads " +
-            shared_.describe(address);
-  uninitialized_[array] = text + ", which no thread of the block has written";
+  uninitialized_[array] =
+      access_text("reads", shared_.describe(address), array) + ", which no thread of the block has written";
+}
+
+std::string BlockChecks::access_text(const char* verb, const std::string& place,
+                                     const std::string& whole) const {
+  const std::string text = operation_->describe() + ": ";
+  if (operation_->by_blocks()) return text + "a thread " + verb + " " + whole;
+  return text + thread_text(races_.thread()) + " of " + block_text(blocks_ - 1) + " " + verb + " " + place;
+}
+
+std::string BlockChecks::issuer_text(const AsyncCopy& copy) const {
+  return (operation_->by_blocks() ? "a thread" : thread_text(copy.thread)) +
+         (copies_.committed(copy) ? " has issued the copy and not waited for its group"
+                                  : " has issued the copy and not committed it to a group");
+}
+
+void BlockChecks::issue_copy(const AsyncCopy& copy) {
+  copies_.issue(copy);
+  if (check_) current_copies = this;
+}
+
+void BlockChecks::finish_copies(unsigned thread, unsigned pending) {
+  for (const AsyncCopy& copy : copies_.take_done(thread, pending)) {
+    std::memcpy(reinterpret_cast<void*>(copy.target), copy.data.data(), copy.bytes);
+    if (check_ && !copy.found) races_.shared(copy.target, copy.bytes, AccessKind::kWrite);
+  }
+  if (!copies_.any()) current_copies = nullptr;
+}
+
+void BlockChecks::touch_targets(uintptr_t address, size_t size, AccessKind kind) {
+  copies_.for_targets(address, size, [&](AsyncCopy& copy) {
+    if (std::exchange(copy.found, true)) return;
+    touched_in_flight_ = true;
+    const std::string& array = shared_.name_at(address);
+    const bool reads = kind == AccessKind::kRead || kind == AccessKind::kAtomic;
+    const std::string text = access_text(reads ? "reads" : "writes", shared_.describe(address), array);
+    if (reads)
+      uninitialized_.try_emplace(array, text + " before cp.async was waited for: " + issuer_text(copy));
+    else
+      finding_list().add(FindingKind::kAsyncCopy, operation_->describe() + " / " + array,
+                         text + ", the target of a cp.async in flight: " + issuer_text(copy));
+  });
+}
+
+void BlockChecks::write_source(uintptr_t address, size_t size) {
+  copies_.for_sources(address, size, [&](AsyncCopy& copy) {
+    if (std::exchange(copy.found, true)) return;
+    touched_in_flight_ = true;
+    const Allocation allocation = device_memory().at(device_memory().find(address));
+    const std::string whole = allocation.describe();
+    const std::string place = "byte " + std::to_string(address - allocation.begin) + " of " + whole;
+    finding_list().add(
+        FindingKind::kAsyncCopy, operation_->describe() + " / " + whole,
+        access_text("writes", place, whole) + ", the source of a cp.async in flight: " + issuer_text(copy));
+  });
 }
 
 void BlockChecks::report(const BlockRaces::Race& race) {

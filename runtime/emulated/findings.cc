@@ -69,6 +69,8 @@ const char* name_of(FindingKind kind) {
       return "kernel fault";
     case FindingKind::kKernelTimeOut:
       return "kernel time-out";
+    case FindingKind::kAsyncCopy:
+      return "asynchronous copy";
     case FindingKind::kLeak:
       return "leak";
   }

@@ -28,6 +28,7 @@ enum class FindingKind {
   kGraph,             // a violated rule of capture or of graphs, e.g. a launch of one that no longer exists
   kKernelFault,       // a trap, a division by zero, a stack that overflows
   kKernelTimeOut,     // a kernel that does not end
+  kAsyncCopy,         // a copy in flight whose source or target is touched, or that is never waited for
   kLeak,              // resources that a program has not released at its end
 };
 

@@ -4,6 +4,8 @@
 //
 // With the real thread sanitizer on, libtsan has these names: then nothing is observed here, and it checks
 // the emulated device itself.
+#include "runtime/emulated/hooks.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,9 +19,6 @@
 #include "runtime/emulated/host_variables.h"
 #include "runtime/emulated/kernel_memory.h"
 #include "runtime/emulated/kernel_operation.h"
-
-// The return address of a hook's call, which tells accesses of different instructions apart.
-#define BRAID_CALLER reinterpret_cast<uintptr_t>(__builtin_return_address(0))
 
 namespace braid::emulated {
 
@@ -89,6 +88,8 @@ inline void observe(uintptr_t code, const void* pointer, size_t size, AccessKind
   if (__builtin_expect(current_counter != nullptr, 0)) current_counter->global(code, address, size, kind);
   if (current_races == nullptr) return;
   current_races->global(address, size, kind);
+  if (__builtin_expect(current_copies != nullptr, 0) && kind != AccessKind::kRead)
+    current_copies->write_source(address, size);
   if (current_log != nullptr) current_log->add(address, size, current_races->thread(), kind);
 }
 
@@ -125,6 +126,20 @@ uint64_t compare_and_swap(uintptr_t code, T* p, T compare, T value) {
 }
 
 }  // namespace
+
+void observe_access(uintptr_t code, const void* pointer, size_t size, AccessKind kind) {
+#ifndef __SANITIZE_THREAD__
+  observe(code, pointer, size, kind);
+#else
+  (void)code, (void)pointer, (void)size, (void)kind;
+#endif
+}
+
+void require_shared(const char* what, const void* pointer) {
+  if (reinterpret_cast<uintptr_t>(pointer) - shared_region_begin < kSharedRegionBytes) return;
+  BlockRunner::current()->fail(FindingKind::kIllegalAccess,
+                               [&] { return std::string(what) + ": the address is not in shared memory"; });
+}
 
 uint64_t compare_and_swap(void* address, size_t size, uint64_t compare, uint64_t value, Scope scope) {
   const WithScope with(scope);

@@ -90,11 +90,26 @@ void warp_barrier(unsigned mask);
 // Gives `value` to the other lanes of `mask` and returns that of `source_lane`; all lanes of `mask` must call
 // it at the same place. A source lane outside the mask is an error, as its value is undefined on a GPU.
 uint64_t warp_exchange(const char* what, Place place, unsigned mask, uint64_t value, int source_lane);
-// The same for an operation on all lanes: the last lane to arrive lets `combine` replace all values of a full
-// warp, and each lane returns its own.
-uint64_t warp_combine(const char* what, uint64_t value, void (*combine)(uint64_t* values));
+// The same for an operation on all lanes of a full warp, each of which gives `bytes` at `value`, at most
+// kLaneBytes. The last lane to arrive lets `combine` replace all of them, which lie one behind another, and
+// each lane gets its own back.
+constexpr size_t kLaneBytes = 64;
+void warp_combine(const char* what, Place place, void* value, size_t bytes, void (*combine)(void* lanes));
 unsigned warp_ballot(const char* what, Place place, unsigned mask, bool predicate);
 int lane_of_warp();
+
+// The twins of instructions for tensor cores (runtime/device/{mma,ldmatrix,async_copy}.h state what they do).
+enum class MmaKind { kHalf, kHalfSums, kBfloat16, kTf32, kInt8, kInt8Uint8, kUint8Int8, kUint8 };
+// A lane's registers: 4 of a, 2 of b, and 4 sums, 2 for kHalfSums, which are replaced.
+void mma(Place place, MmaKind kind, const uint32_t* a, const uint32_t* b, void* sums);
+// `row`: the 16 bytes of shared memory that the lane names, if it is below 8 * matrices.
+void load_matrices(Place place, int matrices, bool transposed, const void* row, uint32_t* registers);
+void store_matrices(Place place, int matrices, bool transposed, void* row, const uint32_t* registers);
+// Copies the first `valid` of `bytes` bytes and fills the rest with zeros, once it has been waited for.
+void copy_async(void* shared, const void* global, size_t bytes, size_t valid);
+void commit_copies();
+// Waits for all but the latest `pending` groups of the calling thread.
+void wait_for_copies(unsigned pending);
 // An access at a device or shared address that is no multiple of `alignment` is an error.
 void check_alignment(const void* pointer, size_t alignment);
 // The calling thread reads or writes the aligned `bytes` there with one instruction.
@@ -115,6 +130,13 @@ T from_bits(uint64_t bits) {
   T value;
   __builtin_memcpy(&value, &bits, sizeof(T));
   return value;
+}
+
+template <class Lane, void (*combine)(Lane* lanes)>
+Lane warp_combine(const char* what, Place place, Lane lane) {
+  static_assert(std::is_trivially_copyable_v<Lane> && sizeof(Lane) <= kLaneBytes && alignof(Lane) <= 16);
+  warp_combine(what, place, &lane, sizeof lane, [](void* lanes) { combine(static_cast<Lane*>(lanes)); });
+  return lane;
 }
 
 template <class T>

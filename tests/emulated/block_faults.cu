@@ -204,6 +204,12 @@ __global__ void lane_does_not_come_kernel(float* out) {
   if (threadIdx.x != 7) value = __shfl_down_sync(0xffffffffu, value, 1);
   out[threadIdx.x] = value;
 }
+__global__ void lanes_reduce_two_types_kernel(float* out) {
+  if (threadIdx.x < 16)
+    out[threadIdx.x] = warp_reduce<Sum>(1.0f);
+  else
+    out[threadIdx.x] = static_cast<float>(warp_reduce<Sum>(1.0));
+}
 // A lane misses the first shuffle and takes the second for it.
 __global__ void lanes_at_two_shuffles_kernel(float* out) {
   float value = 1.0f;
@@ -374,6 +380,8 @@ const std::vector<BlockFault>& block_faults() {
        "1 of the threads"},
       {"lanes at two shuffles", KERNEL(lanes_at_two_shuffles_kernel, ({1, 32}), memory), kDivergent,
        "__shfl_xor_sync of line"},
+      {"lanes reduce two types", KERNEL(lanes_reduce_two_types_kernel, ({1, 32}), memory), kDivergent,
+       "warp_reduce"},
       {"lanes give two masks", KERNEL(lanes_give_two_masks_kernel, ({1, 32}), memory), kDivergent,
        "__shfl_sync"},
       {"a lane outside of its mask", KERNEL(not_in_own_mask_kernel, ({1, 32}), memory), kDivergent,

@@ -1,4 +1,5 @@
-// Kernels of block_faults.cu and kernel_faults.cu: most of them are wrong in one way, some in none.
+// Kernels of block_faults.cu, kernel_faults.cu and tensor_core_faults.cu: most of them are wrong in one way,
+// some in none.
 #pragma once
 
 #include <vector>
@@ -18,6 +19,8 @@ constexpr unsigned long kBlockFaultBytes = 1 << 16;
 const std::vector<BlockFault>& block_faults();
 // The faults of kernel_faults.cu.
 const std::vector<BlockFault>& kernel_faults();
+// The faults of tensor_core_faults.cu.
+const std::vector<BlockFault>& tensor_core_faults();
 
 // Runs one fault. Returns null, or the error of a call.
 const char* run_block_fault(const BlockFault& fault);

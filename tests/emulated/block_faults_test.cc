@@ -48,6 +48,11 @@ TEST_F(BlockFaultsTest, EveryFaultIsFoundByNameAndNothingElse) {
   run_all(block_faults());
 }
 
+TEST_F(BlockFaultsTest, FaultsOfTensorCoresAndCopiesAreFoundByName) {
+  BRAID_NEEDS_OBSERVED_ACCESSES();
+  run_all(tensor_core_faults());
+}
+
 // They leave the process and its streams as they were: the next kernel runs.
 TEST_F(BlockFaultsTest, HostMemoryFaultsAndKernelsThatDoNotEndAreFound) {
   BRAID_NEEDS_OBSERVED_ACCESSES();

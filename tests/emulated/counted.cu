@@ -1,5 +1,7 @@
 // Kernels with known patterns of accesses, of which the emulated device counts sectors and wavefronts.
 #include "runtime/cuda_program.h"
+#include "runtime/device/async_copy.h"
+#include "runtime/device/ldmatrix.h"
 #include "tests/emulated/check.h"
 #include "tests/emulated/counted.h"
 
@@ -80,6 +82,31 @@ __global__ void columns_kernel(const float* in, float* out) {
   for (int row = static_cast<int>(threadIdx.x); row < 64; row += 32)
     sum += in[row * 8 + static_cast<int>(blockIdx.x)];
   out[blockIdx.x * 32 + threadIdx.x] = sum;
+}
+
+struct Places {
+  int of_lane[32];
+};
+template <int matrices, bool store>
+__global__ void matrices_kernel(Places places) {
+  BRAID_SHARED(Bytes16, rows, 128);
+  uint32_t registers[4] = {};
+  Bytes16* row = rows + places.of_lane[threadIdx.x];
+  if (store) {
+    stmatrix<matrices>(row, registers);
+  } else {
+    for (int i = 0; i < 128; i += 32) store_pack(rows[i + static_cast<int>(threadIdx.x)].values, Bytes16{});
+    __syncwarp();
+    ldmatrix<matrices>(registers, row);
+  }
+}
+
+template <int bytes>
+__global__ void copies_kernel(const unsigned char* in, int valid, int source_stride, int target_stride) {
+  BRAID_DYNAMIC_SHARED(unsigned char, tile);
+  const int i = static_cast<int>(threadIdx.x) * bytes;
+  cp_async_zfill<bytes>(tile + i * target_stride, in + i * source_stride, valid);
+  cp_async_wait_all();
 }
 
 // Runs `launch` with two arrays of zeros.
@@ -195,5 +222,24 @@ const char* run_counted_columns() {
   return with_arrays([](cudaStream_t stream, unsigned char* in, unsigned char* out) {
     return BRAID_LAUNCH(columns_kernel, 8, 32, 0, stream, reinterpret_cast<const float*>(in),
                         reinterpret_cast<float*>(out));
+  });
+}
+
+const char* run_counted_matrices(int matrices, const int* place, bool store) {
+  const auto kernel = matrices == 1   ? store ? matrices_kernel<1, true> : matrices_kernel<1, false>
+                        : matrices == 2 ? store ? matrices_kernel<2, true> : matrices_kernel<2, false>
+                        : store ? matrices_kernel<4, true>
+                                      : matrices_kernel<4, false>;
+  Places places;
+  memcpy(&places, place, sizeof places);
+  return with_arrays([&](cudaStream_t stream, unsigned char*, unsigned char*) {
+    return BRAID_LAUNCH(kernel, 1, 32, 0, stream, places);
+  });
+}
+
+const char* run_counted_copies(int bytes, int valid, int source_stride, int target_stride) {
+  const auto kernel = bytes == 4 ? copies_kernel<4> : bytes == 8 ? copies_kernel<8> : copies_kernel<16>;
+  return with_arrays([&](cudaStream_t stream, unsigned char* in, unsigned char*) {
+    return BRAID_LAUNCH(kernel, 1, 64, 48 * 1024, stream, in, valid, source_stride, target_stride);
   });
 }

@@ -31,6 +31,11 @@ const char* run_counted_parts();
 const char* run_counted_halves();
 // Every thread adds to the same element, 4 blocks of 64.
 const char* run_counted_atomics();
+// One warp loads or stores 1, 2 or 4 matrices. Lane i names the row at 16 * place[i] bytes, place[i] < 128.
+const char* run_counted_matrices(int matrices, const int* place, bool store);
+// Each thread i < 64 copies `bytes` (4, 8 or 16), of which it reads `valid`, from element i * source_stride
+// to element i * target_stride of shared memory, an element being `bytes` long.
+const char* run_counted_copies(int bytes, int valid, int source_stride, int target_stride);
 // As many as this turns of one thread without a barrier.
 const char* run_counted_long(int turns);
 // 8 blocks, of which each sums a column of 64 rows of 8 floats.

@@ -1,6 +1,7 @@
 // Sectors and wavefronts that the emulated device counts, held against a slow count of the same accesses.
 #include "tests/emulated/counted.h"
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -304,6 +305,63 @@ TEST_F(CountedTest, SectorsThatABlockReadsAgainCountOnce) {
       << "a sector for each element";
   EXPECT_EQ(counts.block_sectors, 512u) << "blocks of one column each share no sector within themselves";
   EXPECT_EQ(counts.read_bytes, 64u * 32) << "but DRAM delivers it once";
+}
+
+TEST_F(CountedTest, MatricesMoveEightRowsAtOnce) {
+  BRAID_NEEDS_OBSERVED_ACCESSES();
+  const int cases = random_cases(20);
+  for (int k = 0; k < cases; ++k) {
+    const uint64_t seed = first_seed() + static_cast<uint64_t>(k);
+    std::mt19937_64 random(seed);
+    // Rows of any place, or of places that leave few groups of banks.
+    std::vector<int> place(128);
+    for (int i = 0; i < 128; ++i) place[i] = k % 2 == 0 ? i : i * 8 % 128 + i / 16;
+    if (k > 1) std::shuffle(place.begin(), place.end(), random);
+    for (const int matrices : {1, 2, 4}) {
+      for (const bool store : {false, true}) {
+        SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::to_string(matrices) +
+                     (store ? " stored" : ""));
+        ASSERT_EQ(run_counted_matrices(matrices, place.data(), store), nullptr);
+        WarpAccess access;
+        for (int lane = 0; lane < 8 * matrices; ++lane)
+          access.push_back({lane, static_cast<uint64_t>(place[lane]) * 16, 16});
+        const Expected expected = slow_wavefronts({access}, 16);
+        if (k == 0) {
+          EXPECT_EQ(expected.units, static_cast<uint64_t>(matrices)) << "a wavefront for each matrix";
+        } else if (k == 1) {
+          EXPECT_EQ(expected.units, 8u * static_cast<uint64_t>(matrices)) << "all rows in the same banks";
+        }
+        EXPECT_EQ(of(only(counted(), true, store ? 1 : 0)), expected);
+      }
+    }
+  }
+}
+
+TEST_F(CountedTest, AsynchronousCopiesReadSectorsAndWriteBanks) {
+  BRAID_NEEDS_OBSERVED_ACCESSES();
+  const int cases = random_cases(20);
+  for (int k = 0; k < cases; ++k) {
+    const uint64_t seed = first_seed() + static_cast<uint64_t>(k);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const auto draw = [&](int low, int high) { return std::uniform_int_distribution(low, high)(random); };
+    const int bytes = 4 << draw(0, 2), valid = draw(0, 2) == 0 ? draw(0, bytes) : bytes;
+    const int source_stride = draw(1, 40), target_stride = draw(1, 40);
+    ASSERT_EQ(run_counted_copies(bytes, valid, source_stride, target_stride), nullptr);
+    const KernelCounts counts = counted();
+    std::vector<WarpAccess> reads(2), writes(2);
+    for (int i = 0; i < 64; ++i) {
+      reads[i / 32].push_back({i % 32, static_cast<uint64_t>(i * bytes * source_stride), valid});
+      writes[i / 32].push_back({i % 32, static_cast<uint64_t>(i * bytes * target_stride), bytes});
+    }
+    EXPECT_EQ(of(only(counts, true, 1)), slow_wavefronts(writes, bytes));
+    if (valid == 0) {
+      EXPECT_TRUE(sites(counts, false, 0).empty()) << "only zeros";
+    } else {
+      EXPECT_EQ(of(only(counts, false, 0)), slow_sectors(reads));
+    }
+    EXPECT_EQ(counts.read_bytes, valid == 0 ? 0 : bytes_of_sectors(reads));
+  }
 }
 
 TEST_F(CountedTest, CountsAddUpAndAreTaken) {
