@@ -21,7 +21,8 @@ from machine_file import UserError, load_gpu
 
 SKIPPED = 77
 COLUMNS = ("registers", "spilled", "stack", "shared", "threads", "loads", "stores", "loop", "instructions", "loads ahead",
-           "bytes ahead", "KiB ahead per SM", "of 16 bytes", "instructions per 16 bytes", "calls in loops", "HMMA/LDSM/LDGSTS")  # fmt: skip
+           "bytes ahead", "KiB ahead per SM", "of 16 bytes", "instructions per 16 bytes", "calls in loops",
+           "HMMA/LDSM/LDGSTS", "instructions per HMMA")  # fmt: skip
 _TENSOR = ("HMMA", "IMMA", "DMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA")
 _REGISTER_UNIT, _SCHEDULERS, _WARP = 256, 4, 32  # of sm_80 and later
 _SHARED_UNIT, _SHARED_OF_SYSTEM = 128, 1024
@@ -238,6 +239,7 @@ def cells(c):
         f"{16 * main.instructions / main.bytes:.1f}" if main.bytes else "none",
         f"{len(calls)} ({', '.join(sorted(set(calls)))})" if calls else "0",
         "/".join(str(main.matrix[n]) for n in ("HMMA", "LDSM", "LDGSTS")),
+        f"{main.instructions / main.matrix['HMMA']:.1f}" if main.matrix["HMMA"] else "none",
     )
     return dict(zip(COLUMNS, (str(v) for v in values)))
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes bench/gpu/CARDS.md: the cards (scripts/kernel_cards.py) of the programs that a GPU bundle times, and of two small models.
+"""Writes bench/gpu/CARDS.md: the cards (scripts/kernel_cards.py) of the programs that a GPU bundle times, of two
+small models, and of a product on tensor cores.
 
     scripts/python_run.sh scripts/update_kernel_cards.py [--check] build/release
     scripts/python_run.sh scripts/update_kernel_cards.py --models build/release     nvcc's time of GPT-2 and ResNet-50, nothing written
@@ -21,6 +22,7 @@ from machine_file import load_gpu
 
 ROOT = cubin.ROOT
 PAGE = ROOT / "bench" / "gpu" / "CARDS.md"
+PRODUCT = ROOT / "tests" / "kernel_cards" / "tile_product.cu"
 COMMAND = "scripts/python_run.sh scripts/update_kernel_cards.py build/release"
 MACHINE = "h200"
 HEAD = """# Kernel cards
@@ -30,7 +32,8 @@ Written by `{command}`; a test fails if the code differs and names kernel and co
 {versions}
 
 [docs/cuda.md](../../docs/cuda.md#kernel-cards) explains the columns. The programs: those that the GPU bundle times as `kernel_*`
-(`tests/gpu_bundle/kernels.cc`; a product that the library computes has no kernel), GPT-2 with two layers, and a small ResNet.
+(`tests/gpu_bundle/kernels.cc`; a product that the library computes has no kernel), GPT-2 with two layers, a small ResNet, and a product on
+tensor cores (`tests/kernel_cards/tile_product.cu`), whose tiles are small so that the emulated device runs it fast.
 
 """
 KERNELS = (
@@ -148,7 +151,8 @@ def main():
     def cards():
         with tempfile.TemporaryDirectory() as folder:
             bundle = emitted(options.build.resolve(), pathlib.Path(folder), options.models)
-            return kernel_cards.table(kernel_cards.read_cards([bundle], gpu, 256, nvcc, nvdisasm)) + "\n"
+            sources = [bundle] if options.models else [bundle, PRODUCT]
+            return kernel_cards.table(kernel_cards.read_cards(sources, gpu, 256, nvcc, nvdisasm)) + "\n"
 
     now = versions(nvcc, nvdisasm, gpu)
     if options.models:

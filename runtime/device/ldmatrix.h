@@ -84,7 +84,8 @@ __device__ void stmatrix(void* row, const uint32_t* r) {
   else
     BRAID_STMATRIX("x4.trans", "[%0], {%1, %2, %3, %4};", "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]));
 #else
-  // The address of a row is another lane's.
+  // The address of a row is another lane's, which counts as the one that writes the row.
+  __syncwarp();
   const uint32_t mine = shared_address(row);
   int lane;
   asm("mov.u32 %0, %%laneid;" : "=r"(lane));
@@ -102,6 +103,7 @@ __device__ void stmatrix(void* row, const uint32_t* r) {
       }
     }
   }
+  __syncwarp();
 #endif
 }
 #undef BRAID_STMATRIX

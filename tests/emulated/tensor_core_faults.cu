@@ -92,12 +92,16 @@ enum class Copy {
   kWaitsForAll,
   kMeetsTheWarp,
   kWritesAfterwards,
+  kWritesBesideTheCopy,
+  kWritesPastWhatIsRead,
   kNoWait,
   kNoCommit,
   kWaitsForTooFew,
   kNoBarrier,
   kBarrierBeforeWait,
   kReadsItsOwnBeforeWait,
+  kReadsAnothersBeforeWait,
+  kTargetAdded,
   kTargetWritten,
   kTargetCopiedTwice,
   kSourceWritten,
@@ -126,6 +130,10 @@ __device__ void issue(Row* tile, float* x, int lane) {
     cp_async<16>(target, tile + (lane ^ 1));
   else if (copy == Copy::kZeroFilled)
     cp_async_zfill<16>(target, source, lane % 5 * 4);
+  else if (copy == Copy::kWritesBesideTheCopy)
+    cp_async<4>(target, source);
+  else if (copy == Copy::kWritesPastWhatIsRead)
+    cp_async_zfill<16>(target, source, 4);
   else if (copy == Copy::kTooManyBytes)
     cp_async_zfill<8>(target, source, 12);
   else
@@ -136,7 +144,15 @@ __device__ void issue(Row* tile, float* x, int lane) {
 template <Copy copy>
 __device__ void in_flight(Row* tile, float* x, float* out, int lane) {
   if (copy == Copy::kReadsItsOwnBeforeWait) out[lane] = static_cast<float>(tile[lane].words[1]);
+  if (copy == Copy::kReadsAnothersBeforeWait) {
+    __syncthreads();
+    out[lane] = static_cast<float>(tile[lane ^ 1].words[1]);
+    __any_sync(0xffffffffu, 1);  // all lanes have read, although this orders nothing
+  }
+  if (copy == Copy::kTargetAdded) atomicAdd(&tile[lane].words[1], 1u);
   if (copy == Copy::kTargetWritten) tile[lane].words[3] = 7;
+  if (copy == Copy::kWritesBesideTheCopy) tile[lane].words[1] = 7;
+  if (copy == Copy::kWritesBesideTheCopy || copy == Copy::kWritesPastWhatIsRead) x[4 * lane + 1] = 3.0f;
   if (copy == Copy::kSourceWritten) x[4 * lane + 2] = 3.0f;
   if (copy == Copy::kSourceAdded) atomicAdd(x + 4 * lane, 1.0f);
   if (copy == Copy::kSourceWrittenByAnother) {
@@ -182,25 +198,23 @@ __global__ void copy_kernel(float* x, float* out) {
 }
 
 template <class... Parameters, class... Arguments>
-const char* go(const char* name, void (*kernel)(Parameters...), void* stream, Arguments... arguments) {
+const char* go(const char* name, void (*kernel)(Parameters...), unsigned blocks, void* stream,
+               Arguments... arguments) {
   BRAID_LABEL("node");
   const cudaError_t error =
-      braid::rt::cuda::launch(name, kernel, 1, 32, 0, static_cast<cudaStream_t>(stream), arguments...);
+      braid::rt::cuda::launch(name, kernel, blocks, 32, 0, static_cast<cudaStream_t>(stream), arguments...);
   return error == cudaSuccess ? nullptr : cudaGetErrorName(error);
 }
-#define KERNEL(kernel) [](float* memory, void* stream) { return go(#kernel, kernel, stream, memory); }
+#define KERNEL(kernel) [](float* memory, void* stream) { return go(#kernel, kernel, 1, stream, memory); }
 // The sources follow what the kernel writes.
 constexpr unsigned long kSources = 1024, kAll = kBlockFaultBytes / sizeof(float);
-#define COPY_FROM(copy, first)                                                     \
-  [](float* memory, void* stream) {                                                \
-    return go("copy_kernel", copy_kernel<copy>, stream, memory + (first), memory); \
+#define COPY_AS(kernel, blocks, first)                                          \
+  [](float* memory, void* stream) {                                             \
+    return go("copy_kernel", kernel, blocks, stream, memory + (first), memory); \
   }
+#define COPY_FROM(copy, first) COPY_AS(copy_kernel<copy>, 1, first)
 #define COPY(copy) COPY_FROM(copy, kSources)
-
-#define COPY_AND_FENCE(copy)                                                              \
-  [](float* memory, void* stream) {                                                       \
-    return go("copy_kernel", copy_kernel<copy, true>, stream, memory + kSources, memory); \
-  }
+#define COPY_AND_FENCE(copy) COPY_AS((copy_kernel<copy, true>), 1, kSources)
 
 const char* kRace = "race";
 const char* kUninitialized = "uninitialized read";
@@ -254,6 +268,8 @@ const std::vector<BlockFault>& tensor_core_faults() {
       {"copies that wait for all", COPY(Copy::kWaitsForAll), nullptr, ""},
       {"copies within a warp that meets", COPY(Copy::kMeetsTheWarp), nullptr, ""},
       {"sources and targets that are written afterwards", COPY(Copy::kWritesAfterwards), nullptr, ""},
+      {"writes beside a target and a source in flight", COPY(Copy::kWritesBesideTheCopy), nullptr, ""},
+      {"a write past what a copy in flight reads", COPY(Copy::kWritesPastWhatIsRead), nullptr, ""},
       {"a copy filled with zeros", COPY(Copy::kZeroFilled), nullptr, ""},
       {"zeros in the place of what lies past the source", COPY_FROM(Copy::kZeroFilled, kAll - 32 * 4),
        nullptr, ""},
@@ -270,6 +286,10 @@ const std::vector<BlockFault>& tensor_core_faults() {
       {"a thread reads its own copy before the wait", COPY(Copy::kReadsItsOwnBeforeWait), kUninitialized,
        "thread (0,0,0) of block (0,0,0) reads byte 4 of shared array 'tile' (512 bytes) before cp.async was "
        "waited for: thread (0,0,0) has issued"},
+      {"a thread reads another's copy before both wait", COPY(Copy::kReadsAnothersBeforeWait), kUninitialized,
+       "before cp.async was waited for: thread (30,0,0) has issued the copy and not waited for its group"},
+      {"an atomic changes a target in flight", COPY(Copy::kTargetAdded), kUninitialized,
+       "thread (0,0,0) of block (0,0,0) reads byte 4 of shared array 'tile' (512 bytes) before cp.async"},
       {"a target is written in flight", COPY(Copy::kTargetWritten), kAsync,
        "thread (0,0,0) of block (0,0,0) writes byte 12 of shared array 'tile' (512 bytes), the target of a "
        "cp.async in flight: thread (0,0,0) has issued"},
@@ -298,6 +318,8 @@ const std::vector<BlockFault>& tensor_core_faults() {
        "a thread writes cudaMalloc #0 of rank 0 (65536 bytes), the source of a cp.async in flight: a thread"},
       {"such a kernel never waits", COPY_AND_FENCE(Copy::kNeverWaits), kAsync,
        "a thread ends without having waited for its cp.async to shared array 'tile'"},
+      {"blocks that never wait", COPY_AS(copy_kernel<Copy::kNeverWaits>, 2, kSources), kAsync,
+       "thread (0,0,0) of block (0,0,0) ends without having waited for its cp.async to byte 0"},
       {"a target at byte 4", COPY(Copy::kMisalignedTarget), kIllegal,
        "misaligned access at byte 4 of shared array 'tile'"},
       {"a source at byte 8", COPY(Copy::kMisalignedSource), kIllegal,

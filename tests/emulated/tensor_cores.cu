@@ -1,6 +1,7 @@
 #include <vector>
 
 #include "runtime/cuda_program.h"
+#include "runtime/device/async_copy.h"
 #include "runtime/device/ldmatrix.h"
 #include "runtime/device/mma.h"
 #include "runtime/device/packed_half.h"
@@ -87,6 +88,16 @@ __global__ void pairs_kernel(PairOp op, const uint32_t* a, const uint32_t* b, co
 __global__ void tf32_kernel(const float* x, uint32_t* result, int n) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < n) result[i] = to_tf32(x[i]).bits;
+}
+
+__global__ void copy_in_flight_kernel(const Row* source, Row* seen) {
+  BRAID_SHARED(Row, tile, 32);
+  const int lane = static_cast<int>(threadIdx.x);
+  for (uint16_t& element : tile[lane].elements) element = 7;
+  cp_async<16>(tile + lane, source + lane);
+  seen[lane] = tile[lane];
+  cp_async_wait_all();
+  seen[32 + lane] = tile[lane];
 }
 
 // Device memory with a host array's contents, until the end of the scope.
@@ -198,5 +209,14 @@ const char* run_to_tf32(const float* x, uint32_t* result, int n) {
   CHECK_CUDA(BRAID_LAUNCH(tf32_kernel, static_cast<unsigned>(n + 127) / 128, 128, 0, nullptr,
                           on_x.as<float>(), on_result.as<uint32_t>(), n));
   CHECK_CUDA(on_result.read(result));
+  return nullptr;
+}
+
+const char* run_copy_in_flight(const uint32_t* source, uint32_t* seen) {
+  const OnDevice on_source(source, 128 * 4), on_seen(seen, 256 * 4);
+  CHECK_CUDA(on_source.error());
+  CHECK_CUDA(on_seen.error());
+  CHECK_CUDA(BRAID_LAUNCH(copy_in_flight_kernel, 1, 32, 0, nullptr, on_source.as<Row>(), on_seen.as<Row>()));
+  CHECK_CUDA(on_seen.read(seen));
   return nullptr;
 }

@@ -23,5 +23,8 @@ enum class PairOp { kPack, kAdd, kMul, kFma, kMax };
 // Element by element of n pairs. kPack: of the floats a and b; all others: of packed pairs.
 const char* run_pairs(PairOp op, bool bfloat16, const uint32_t* a, const uint32_t* b, const uint32_t* c,
                       uint32_t* result, int n);
+// Each of 32 threads copies 16 bytes of `source` to memory that holds 7s. `seen`: what lies there before the
+// wait, then after it, 4 words of a thread each.
+const char* run_copy_in_flight(const uint32_t* source, uint32_t* seen);
 // to_tf32 of n floats.
 const char* run_to_tf32(const float* x, uint32_t* result, int n);

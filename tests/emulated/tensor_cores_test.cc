@@ -207,6 +207,8 @@ TEST_F(TensorCoresTest, SpecialNumbers) {
   EXPECT_EQ(sum_of(MmaCase::kHalf, 1, 0x3c00, 0), std::bit_cast<uint32_t>(0x1p-24f)) << "a subnormal number";
   EXPECT_EQ(sum_of(MmaCase::kHalfSums, 0x7c00, 0, 0) & 0xffff, 0x7fffu);
   EXPECT_EQ(sum_of(MmaCase::kHalfSums, 0x7bff, 0x7bff, 0) & 0xffff, 0x7c00u) << "65504 * 65504";
+  EXPECT_EQ(sum_of(MmaCase::kHalfSums, 0x00802800, 0x00802400, 0x3c00) & 0xffff, 0x3c01u)
+      << "1 + 2^-11 + 2^-34 is rounded once";
   EXPECT_EQ(sum_of(MmaCase::kTf32, 0x3f801fff, 0x3f800000, 0), 0x3f800000u) << "the low 13 bits are ignored";
   EXPECT_EQ(sum_of(MmaCase::kTf32, 0x3f802000, 0x3f800000, 0), 0x3f802000u);
   EXPECT_EQ(sum_of(MmaCase::kInt8, 0x7f, 0x7f, 0x7fffffff), 0x7fffffffu + 127 * 127) << "wraps";
@@ -289,6 +291,20 @@ TEST_F(TensorCoresTest, MatricesAreLoadedAndStoredByTheirRows) {
         EXPECT_EQ(stored, want_stored);
       }
     }
+  }
+}
+
+// The target holds neither what was there nor what comes, so that a result shows a missing wait where
+// accesses are not checked.
+TEST_F(TensorCoresTest, ATargetInFlightHoldsPoison) {
+  emulated::options().check_accesses = false;
+  Random random(first_seed());
+  std::vector<uint32_t> source(128), seen(256);
+  for (uint32_t& word : source) word = static_cast<uint32_t>(random());
+  ASSERT_EQ(run_copy_in_flight(source.data(), seen.data()), nullptr);
+  for (size_t i = 0; i < 128; ++i) {
+    EXPECT_EQ(seen[i], 0xcbcbcbcbu) << i;
+    EXPECT_EQ(seen[128 + i], source[i]) << i;
   }
 }
 

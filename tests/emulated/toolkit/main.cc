@@ -1,14 +1,19 @@
 // The hand-written programs with the real libraries. On a machine with a GPU one rank is run; elsewhere that
 // it starts is what is tested.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <random>
 #include <vector>
 
 #include "runtime/cuda_gemm.h"
 #include "tests/emulated/cheap_math.h"
 #include "tests/emulated/reductions.h"
+#include "tests/emulated/tile_product.h"
 #include "tests/emulated/two_streams.h"
 
 namespace {
@@ -43,6 +48,37 @@ const char* check_cheap_math() {
     }
   }
   return nullptr;
+}
+
+// A product of small integers, whose sums are exact in each type. Null, or what went wrong.
+template <class T, class Out>
+const char* check_product(ProductType type) {
+  constexpr int kM = 45, kN = 39, kK = 100;
+  constexpr int kStride = (kK * static_cast<int>(sizeof(T)) + 15) / 16 * 16 / static_cast<int>(sizeof(T));
+  std::vector<T> a(kM * kStride), b(kN * kStride);
+  std::vector<Out> c(kM * kN);
+  std::mt19937 random(1);
+  for (auto* operand : {&a, &b})
+    for (T& element : *operand) element = static_cast<T>(static_cast<float>(random() % 3) - 1.0f);
+  TileProduct p{.type = type, .m = kM, .n = kN, .k = kK, .a_stride = kStride, .b_stride = kStride};
+  p.a = a.data(), p.b = b.data(), p.c = c.data();
+  p.a_bytes = a.size() * sizeof(T), p.b_bytes = b.size() * sizeof(T), p.c_bytes = c.size() * sizeof(Out);
+  if (const char* error = run_tile_product(p)) return error;
+  for (int row = 0; row < kM; ++row) {
+    for (int column = 0; column < kN; ++column) {
+      float sum = 0;
+      for (int k = 0; k < kK; ++k)
+        sum += static_cast<float>(a[row * kStride + k]) * static_cast<float>(b[column * kStride + k]);
+      if (static_cast<float>(c[row * kN + column]) != sum) return "an element is wrong";
+    }
+  }
+  return nullptr;
+}
+const char* check_products() {
+  if (const char* wrong = check_product<__half, __half>(ProductType::kHalf)) return wrong;
+  if (const char* wrong = check_product<__nv_bfloat16, __nv_bfloat16>(ProductType::kBfloat16)) return wrong;
+  if (const char* wrong = check_product<float, float>(ProductType::kTf32)) return wrong;
+  return check_product<int8_t, int>(ProductType::kInt8);
 }
 
 }  // namespace
@@ -80,6 +116,10 @@ int main() {
   }
   if (const char* wrong = check_cheap_math()) {
     std::printf("cheap_math: %s\n", wrong);
+    return 1;
+  }
+  if (const char* wrong = check_products()) {
+    std::printf("tile_product: %s\n", wrong);
     return 1;
   }
   // 2 x 3 times 3 x 2, row-major.
