@@ -27,6 +27,7 @@
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "ir/interpreter.h"
+#include "ir/kernel_parts.h"
 
 namespace braid::cli {
 namespace {
@@ -49,6 +50,12 @@ struct Verified {
       lowered;                  // before any pass: what the interpreter runs; none of a compiled program
   std::optional<double> limit;  // that its roundings need: the passes have left some out
 };
+
+bool is_in_tf32(const ir::Operation& op) {
+  const ir::Product* const product = ir::as_product(op.kernel);
+  const auto* const attention = op.as<ir::Attention>();
+  return (product != nullptr && product->tf32) || (attention != nullptr && attention->tf32);
+}
 
 Verified open_verified(const VerifyOptions& o, const codegen::TempDir& temporary, const Report& report) {
   const auto open = [&](const std::string& dir, const std::string& shown) {
@@ -80,6 +87,9 @@ Verified open_verified(const VerifyOptions& o, const codegen::TempDir& temporary
                                   [](const ir::Buffer& b) { return b.dtype == ir::DType::bf16; });
     verified.limit = harness::default_limit(bf16 ? "bf16" : "f16");
   }
+  // A text may say tf32 by itself; the interpreter rounds and the C++ target does not.
+  if (std::ranges::any_of(verified.lowered->graph.ops, is_in_tf32))
+    verified.limit = harness::default_limit("tf32");
   return verified;
 }
 

@@ -187,8 +187,9 @@ class ProductMerger {
       sizes.erase(sizes.end() - 2);
       return sizes;
     };
-    return a.product.a == b.product.a && std::ranges::equal(rows(a.product), rows(b.product)) &&
-           outer(a) == outer(b) && graph_[a.weights.buffer].dtype == graph_[b.weights.buffer].dtype &&
+    return a.product.a == b.product.a && a.product.tf32 == b.product.tf32 &&
+           std::ranges::equal(rows(a.product), rows(b.product)) && outer(a) == outer(b) &&
+           graph_[a.weights.buffer].dtype == graph_[b.weights.buffer].dtype &&
            graph_[a.product.out.buffer].dtype == graph_[b.product.out.buffer].dtype && same_steps(a, b);
   }
 
@@ -265,7 +266,7 @@ class ProductMerger {
       total += padded;
     }
     Gemm product;
-    product.tf32 = graph_[op].as<Gemm>()->tf32;
+    product.tf32 = first.tf32;
     product.a = graph_[op].as<Gemm>()->a;  // perhaps a slice by now
     product.b = as_operand(constants_.rows(weights), group.members[0], total);
     product.epilogue = joined_epilogue(group, weights);

@@ -104,6 +104,10 @@ class KernelEmitter {
 
   Value load(const ir::Instr& instr, const Value* mask);
 
+  // Whether a masked load of the loop over vectors lies beside another one in memory, in steps of that loop. GCC
+  // (12.2, -O3) makes one vector of such loads, in which it loses their order and masks that differ.
+  bool lies_beside_another(const ir::Instr& load) const;
+
   static std::string zero(ir::DType dtype);
 
   Value checked_index(const NestMember& m, const ir::Instr& instr, const std::string& operand, int level);
@@ -239,6 +243,8 @@ class KernelEmitter {
   std::vector<ir::OpId> sites_;
   std::map<ir::BufferId, Scratch> scratches_;
   std::vector<int> order_;  // loops of the group being emitted
+  const NestGroup* group_ = nullptr;
+  int vector_var_ = -1;  // the loop of that group over vectors; -1: there is none
   std::vector<std::string> invariant_, outer_lines_;
   std::vector<std::vector<std::string>> inner_lines_;
   std::map<std::string, Value> known_, group_known_;

@@ -22,6 +22,8 @@ void KernelEmitter::emit_group(const NestGroup& group) {
   if (group.transposed) stage_loads(group);
   const std::size_t depth = order_.size();
   vector_level_ = depth == 0 ? 2 : 2 + static_cast<int>(vector_loop(group));
+  group_ = &group;
+  vector_var_ = depth == 0 ? -1 : vectors_are_outer() ? 0 : order_[vector_loop(group)];
   smallest_ = 8;
   std::vector<Reduced> reduced;
   Edges edges;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "codegen/cpp/kernel_emitter.h"
 #include "ir/error.h"
@@ -102,8 +103,30 @@ KernelEmitter::Value KernelEmitter::load(const Instr& instr, const Value* mask) 
   if (level == 0 && bounds(numel(graph_[instr.buffer].sizes)).min <= 0)
     level = static_cast<int>(order_.size()) + 1;
   if (level >= vector_level_) note_size(bytes);
-  if (mask) rhs = fmt::format("{} ? {} : {}", mask->text, rhs, zero(instr.dtype));
+  if (mask) {
+    const std::string truth =
+        lies_beside_another(instr) ? fmt::format("opaque_truth({})", mask->text) : mask->text;
+    rhs = fmt::format("{} ? {} : {}", truth, rhs, zero(instr.dtype));
+  }
   return define(instr.dtype, rhs, level, !made_here);
+}
+
+bool KernelEmitter::lies_beside_another(const Instr& load) const {
+  if (vector_var_ < 0) return false;
+  const std::optional<Expr> stride = stride_of(load.index, index_of(vector_var_));
+  if (!stride || !stride->is_constant()) return false;
+  const std::int64_t step = std::abs(stride->constant());
+  if (step < 2) return false;
+  // A loop inside the vectors is unrolled.
+  if (order_.back() != vector_var_ && contains(load.index, index_of(order_.back()))) return true;
+  const auto beside = [&](const Instr& other) {
+    if (other.code != OpCode::load || other.operands.empty()) return false;
+    const Expr distance = other.index - load.index;
+    return unmutated(graph_, other.buffer) == unmutated(graph_, load.buffer) && distance.is_constant() &&
+           !distance.is_constant(0) && std::abs(distance.constant()) < step;
+  };
+  return std::ranges::any_of(group_->members,
+                             [&](const NestMember& m) { return std::ranges::any_of(m.body.instrs, beside); });
 }
 
 std::string KernelEmitter::zero(DType dtype) {

@@ -14,22 +14,22 @@
 namespace braid::frontend {
 namespace {
 
-// The scales of `numerators` over that of input `denominator`, if all are constants and f32 holds their ratio
-// with all its bits. One factor then takes the place of scales and of a division per element.
+// The scales of `numerators` over that of input `denominator`, if all are constants and their ratio fits f32. One
+// factor then takes the place of scales and of a division per element. A tiny ratio changes no rounded result.
 std::optional<TensorBox> ratio(OpContext& c, std::initializer_list<int> numerators, int denominator) {
-  float ratio = 1;
+  double ratio = 1;
   for (const int k : numerators) {
     const std::optional<double> scale = c.constant_scalar(k);
     if (!scale) return std::nullopt;
     one_scale(c, k);  // refuses what is no scale
-    ratio *= static_cast<float>(*scale);
+    ratio *= *scale;
   }
   const std::optional<double> by = c.constant_scalar(denominator);
   if (!by) return std::nullopt;
   one_scale(c, denominator);
-  ratio /= static_cast<float>(*by);
-  if (!std::isnormal(ratio)) return std::nullopt;
-  return c.lowering().scalar(DType::f32, static_cast<double>(ratio));
+  ratio /= *by;
+  if (ratio > static_cast<double>(std::numeric_limits<float>::max())) return std::nullopt;
+  return c.lowering().scalar(DType::f32, static_cast<double>(static_cast<float>(ratio)));
 }
 
 TensorBox stored(OpContext& c, int tensor, int zero) {
@@ -106,10 +106,10 @@ TensorBox mean_of(OpContext& c, const TensorBox& x, const std::vector<int>& axes
   if (ir::bounds(count).max > std::numeric_limits<std::int32_t>::max() / kLargest)
     return mean(l, scaled(l, x, one_scale(c, 1)), axes);
   const TensorBox sum = axes.empty() ? x : l.reduce(x, ir::ReduceKind::sum, axes, true);
-  const TensorBox whole = scaled(l, sum, one_scale(c, 1));
-  return l.pointwise({whole}, [&](BodyBuilder& b, std::span<const ValueId> v) {
-    return b.binary(OpCode::div, v[0], number(b, count, DType::f32));
+  const TensorBox average = l.pointwise({sum}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+    return b.binary(OpCode::div, b.cast(v[0], DType::f32), number(b, count, DType::f32));
   });
+  return scaled(l, average, one_scale(c, 1));  // whose product with the sum may not fit f32
 }
 
 void lower_reduce_mean(OpContext& c) {

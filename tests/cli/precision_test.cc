@@ -228,6 +228,14 @@ TEST(Precision, TensorFloatsOnTheEmulatedDevice) {
       braid({"compile", text, "-o", folder / "out", "--target", "cuda", "--precision", "tf32", "--json"});
   ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
   EXPECT_THAT(compiled.out, HasSubstr("\"type\": \"tf32\""));
+  const std::string said = folder.file(
+      "said.braid",
+      "graph one\ninput %x: f32[64, 256]\ninput %v: f32[256, 32]\n%a: f32[64, 32] = gemm tf32 %x, %v\n"
+      "output %a\n");
+  for (const char* target : {"cpu", "cuda"}) {
+    const ProcessResult of_text = braid({"verify", said, "--target", target});
+    EXPECT_EQ(of_text.exit_code, 0) << target << ": " << of_text.out;
+  }
 }
 
 TEST(Precision, BadOptionsAreRefused) {

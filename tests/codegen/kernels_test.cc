@@ -215,6 +215,43 @@ output %y output %d)");
   }
 }
 
+// Masked loads side by side, in vectors around a short loop and in one loop, in both orders: GCC 12 loses the
+// order of such loads.
+TEST(Kernels, MaskedLoadsInStepsKeepTheirOrder) {
+  Compiled compiled("-O3 -march=native");
+  std::vector<std::string> names;
+  const auto add = [&](const char* type, int rows, int width, bool reversed) {
+    names.push_back(fmt::format("{}_{}_{}_{}", type, rows, width, reversed ? "reversed" : "forward"));
+    const std::string inside = fmt::format(
+        "%0 = index i64 i0 - 1 %1 = constant i64 0 %2 = ge %0, %1 %3 = constant i64 {} %4 = lt %0, %3 "
+        "%5 = and %2, %4",
+        rows);
+    const std::string column = reversed ? fmt::format("{} - i1", width - 1) : "i1";
+    compiled.add(names.back(), fmt::format(R"(graph g
+input %x: {0}[{1}, {2}]
+%y: {0}[{3}, {2}] = pointwise {{ {4}
+  %6 = load %x[{2}*i0 - {2} + {5}] if %5 %7 = constant {0} 1 %8 = where %5, %6, %7 store %8 }}
+output %y)",
+                                           type, rows, width, rows + 2, inside, column));
+    if (reversed) return;
+    names.push_back(names.back() + "_pairs");
+    compiled.add(names.back(), fmt::format(R"(graph g
+input %x: {0}[{1}, {2}]
+%z: {0}[{3}] = pointwise {{ {4}
+  %6 = load %x[{2}*i0 - {2}] if %5 %7 = load %x[{2}*i0 - 1] if %5
+  %8 = constant {0} 3 %9 = mul %6, %8 %10 = add %9, %7 store %10 }}
+output %z)",
+                                           type, rows, width, rows + 2, inside));
+  };
+  for (const char* type : {"f32", "i64", "u8", "f16"}) {
+    for (const int width : {2, 3, 5}) {
+      for (const int rows : {8, 33}) add(type, rows, width, false), add(type, rows, width, true);
+    }
+  }
+  compiled.build();
+  for (const std::string& name : names) compiled.expect_like_interpreter(name, {}, 0);
+}
+
 TEST(Kernels, RefuseOtherCalls) {
   EXPECT_THAT(kernel_refusal("input %x: f16[2, 3]\n%v: f16[2, 1], %p: i64[2, 1] = extern \"top_k\" reads(%x) "
                              "attributes(largest = 1)\noutput %v output %p"),

@@ -112,6 +112,33 @@ TEST(Quantisation, ParametersThatDoNotFitAreRefused) {
   }
 }
 
+// Neither the numbers nor their sums fit f32; ratios of the scales do.
+TEST(Quantisation, ScalesNearTheLimitsOfF32OverflowNothing) {
+  const auto run = [](const std::string& text, std::vector<ir::Tensor> inputs) {
+    const std::vector<std::vector<ir::Tensor>> of_ranks = {std::move(inputs)};
+    const ir::Tensor result = ir::run(import_text(text), of_ranks).outputs[0][0];
+    return result.values<std::uint8_t>();
+  };
+  const auto bytes = [](std::vector<std::int64_t> sizes, std::vector<std::uint8_t> values) {
+    return ir::make_tensor(ir::DType::u8, std::move(sizes), values);
+  };
+  EXPECT_THAT(run("g (uint8[3] a, uint8[3] b) => (uint8[3] y) <float s = {1e38}, float t = {1e-38}, float u "
+                  "= {1.5e38}, "
+                  "uint8 z = {0}> { y = com.microsoft.QLinearAdd(a, s, z, b, t, z, u, z) }",
+                  {bytes({3}, {3, 255, 0}), bytes({3}, {9, 200, 255})}),
+              ElementsAre(2, 170, 0));
+  EXPECT_THAT(run("g (uint8[3] a, uint8[3] b) => (uint8[3] y) <float s = {2.3e-23}, float t = {1.9e-22}, "
+                  "float u = {3e-43}, "
+                  "uint8 z = {0}> { y = com.microsoft.QLinearMul(a, s, z, b, t, z, u, z) }",
+                  {bytes({3}, {10, 50, 0}), bytes({3}, {100, 200, 255})}),
+              ElementsAre(15, 146, 0));
+  EXPECT_THAT(
+      run("g (uint8[1,1,7,7] x) => (uint8[1,1,1,1] y) <float s = {1e36}, float u = {2e36}, uint8 z = {0}> "
+          "{ y = com.microsoft.QLinearGlobalAveragePool(x, s, z, u, z) }",
+          {bytes({1, 1, 7, 7}, std::vector<std::uint8_t>(49, 200))}),
+      ElementsAre(100));
+}
+
 TEST(Quantisation, ZeroPointsOfOtherTypesAreRefused) {
   // ONNX's own operators say so with one type variable; QGemm's result has a type of its own.
   const ir::UserError error = error_of([] {
