@@ -1,8 +1,9 @@
 // The copies of a block's threads that are in flight: cp.async (runtime/device/async_copy.h).
 //
 // A copy's target is written twice for the race checker: when it is issued, so that earlier readers must
-// precede it, and when its thread waits for it, so that later readers must follow the wait. In between it
-// holds poison, and each access to it is a finding, as is a write to the source.
+// precede it, and when its thread waits for it, so that later readers must follow the wait. Its source is
+// read at both times, so that other blocks write it after the wait. In between the target holds poison, and
+// each access to it is a finding, as is a write of the block to the source.
 #pragma once
 
 #include <array>

@@ -120,7 +120,11 @@ void BlockChecks::issue_copy(const AsyncCopy& copy) {
 void BlockChecks::finish_copies(unsigned thread, unsigned pending) {
   for (const AsyncCopy& copy : copies_.take_done(thread, pending)) {
     std::memcpy(reinterpret_cast<void*>(copy.target), copy.data.data(), copy.bytes);
-    if (check_ && !copy.found) races_.shared(copy.target, copy.bytes, AccessKind::kWrite);
+    if (!check_ || copy.found) continue;
+    races_.shared(copy.target, copy.bytes, AccessKind::kWrite);
+    if (copy.valid == 0) continue;
+    races_.global(copy.source, copy.valid, AccessKind::kRead);
+    if (current_log != nullptr) current_log->add(copy.source, copy.valid, thread, AccessKind::kRead);
   }
   if (!copies_.any()) current_copies = nullptr;
 }

@@ -8,6 +8,8 @@
 
 #include "runtime/emulated/vector_types.h"
 
+namespace braid::emulated {
+
 // Returns `high + low` or, if it is no float, the one next to it whose last bit is odd. Rounding that to
 // fewer bits gives what rounding the exact sum would (Boldo and Melquiond, 2008). |low| is at most half a
 // unit in the last place of `high`.
@@ -21,6 +23,8 @@ inline float round_to_odd(double high, double low = 0) {
   bits += (rest < 0) == (nearest < 0) ? 1u : ~0u;
   return std::bit_cast<float>(bits);
 }
+
+}  // namespace braid::emulated
 
 struct alignas(2) __half {
   uint16_t bits;
@@ -90,12 +94,14 @@ inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) { return {__nv_bfl
 inline float2 __half22float2(__half2 pair) { return {pair.x, pair.y}; }
 inline float2 __bfloat1622float2(__nv_bfloat162 pair) { return {pair.x, pair.y}; }
 
+namespace braid::emulated {
+
 // a * b + c, rounded once.
 template <class T>
 T fused_multiply_add(T a, T b, T c) {
   const double product = static_cast<double>(float(a)) * static_cast<double>(float(b)), addend = float(c);
   const double sum = product + addend;
-  const double part = sum - product;  // what the sum has of the addend (Knuth's TwoSum)
+  const double part = sum - product;  // of the addend that the sum holds (Knuth's TwoSum)
   const double error = (product - (sum - part)) + (addend - part);
   return T(round_to_odd(sum, error));
 }
@@ -107,17 +113,23 @@ T maximum_or_nan(T a, T b) {
   if (x == y) return std::bit_cast<uint16_t>(a) >> 15 != 0 ? b : a;  // +0 is the greater zero
   return x > y ? a : b;
 }
-#define BRAID_PAIRS(Pair, T)                                                       \
-  inline Pair __hadd2_rn(Pair a, Pair b) {                                         \
-    return {T(float(a.x) + float(b.x)), T(float(a.y) + float(b.y))};               \
-  }                                                                                \
-  inline Pair __hmul2_rn(Pair a, Pair b) {                                         \
-    return {T(float(a.x) * float(b.x)), T(float(a.y) * float(b.y))};               \
-  }                                                                                \
-  inline Pair __hfma2(Pair a, Pair b, Pair c) {                                    \
-    return {fused_multiply_add(a.x, b.x, c.x), fused_multiply_add(a.y, b.y, c.y)}; \
-  }                                                                                \
-  inline Pair __hmax2_nan(Pair a, Pair b) { return {maximum_or_nan(a.x, b.x), maximum_or_nan(a.y, b.y)}; }
+
+}  // namespace braid::emulated
+
+#define BRAID_PAIRS(Pair, T)                                                                       \
+  inline Pair __hadd2_rn(Pair a, Pair b) {                                                         \
+    return {T(float(a.x) + float(b.x)), T(float(a.y) + float(b.y))};                               \
+  }                                                                                                \
+  inline Pair __hmul2_rn(Pair a, Pair b) {                                                         \
+    return {T(float(a.x) * float(b.x)), T(float(a.y) * float(b.y))};                               \
+  }                                                                                                \
+  inline Pair __hfma2(Pair a, Pair b, Pair c) {                                                    \
+    return {braid::emulated::fused_multiply_add(a.x, b.x, c.x),                                    \
+            braid::emulated::fused_multiply_add(a.y, b.y, c.y)};                                   \
+  }                                                                                                \
+  inline Pair __hmax2_nan(Pair a, Pair b) {                                                        \
+    return {braid::emulated::maximum_or_nan(a.x, b.x), braid::emulated::maximum_or_nan(a.y, b.y)}; \
+  }
 BRAID_PAIRS(__half2, __half)
 BRAID_PAIRS(__nv_bfloat162, __nv_bfloat16)
 #undef BRAID_PAIRS

@@ -197,6 +197,27 @@ __global__ void copy_kernel(float* x, float* out) {
   tile[lane].words[0] = 2;
 }
 
+// A block copies, raises a flag and waits; another one lowers the flag and overwrites the source.
+template <bool flag_after_wait>
+__global__ void handed_on_kernel(float* x, int* flag, float* out) {
+  BRAID_SHARED(Row, tile, 1);
+  if (threadIdx.x != 0) return;
+  __threadfence();
+  if (blockIdx.x == 0) {
+    cp_async<16>(tile, x);
+    if (flag_after_wait) cp_async_wait_all();
+    __threadfence();
+    atomicExch(flag, 1);
+    if (!flag_after_wait) cp_async_wait_all();
+    out[0] = static_cast<float>(tile[0].words[0]);
+  } else {
+    while (atomicCAS(flag, 1, 0) == 0) {
+    }
+    __threadfence();
+    x[3] = 1.0f;
+  }
+}
+
 template <class... Parameters, class... Arguments>
 const char* go(const char* name, void (*kernel)(Parameters...), unsigned blocks, void* stream,
                Arguments... arguments) {
@@ -215,6 +236,12 @@ constexpr unsigned long kSources = 1024, kAll = kBlockFaultBytes / sizeof(float)
 #define COPY_FROM(copy, first) COPY_AS(copy_kernel<copy>, 1, first)
 #define COPY(copy) COPY_FROM(copy, kSources)
 #define COPY_AND_FENCE(copy) COPY_AS((copy_kernel<copy, true>), 1, kSources)
+
+#define HANDED_ON(flag_after_wait)                                                                 \
+  [](float* memory, void* stream) {                                                                \
+    return go("handed_on_kernel", handed_on_kernel<flag_after_wait>, 2, stream, memory + kSources, \
+              reinterpret_cast<int*>(memory + 64), memory);                                        \
+  }
 
 const char* kRace = "race";
 const char* kUninitialized = "uninitialized read";
@@ -320,6 +347,8 @@ const std::vector<BlockFault>& tensor_core_faults() {
        "a thread ends without having waited for its cp.async to shared array 'tile'"},
       {"blocks that never wait", COPY_AS(copy_kernel<Copy::kNeverWaits>, 2, kSources), kAsync,
        "thread (0,0,0) of block (0,0,0) ends without having waited for its cp.async to byte 0"},
+      {"a source that another block gets after the wait", HANDED_ON(true), nullptr, ""},
+      {"a source that another block gets before the wait", HANDED_ON(false), kRace, "cudaMalloc #0"},
       {"a target at byte 4", COPY(Copy::kMisalignedTarget), kIllegal,
        "misaligned access at byte 4 of shared array 'tile'"},
       {"a source at byte 8", COPY(Copy::kMisalignedSource), kIllegal,
