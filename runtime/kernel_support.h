@@ -67,7 +67,7 @@ inline T opaque_index(T x) {
   return x;
 }
 
-// The same for the condition of a load, which keeps its loop from vectors (KernelEmitter::lies_beside_another).
+// The same for the condition of a load, whose loop then has no vectors (KernelEmitter::lies_beside_another).
 inline bool opaque_truth(bool x) {
   asm("" : "+r"(x));
   return x;

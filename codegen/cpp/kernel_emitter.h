@@ -104,8 +104,8 @@ class KernelEmitter {
 
   Value load(const ir::Instr& instr, const Value* mask);
 
-  // Whether a masked load of the loop over vectors lies beside another one in memory, in steps of that loop. GCC
-  // (12.2, -O3) makes one vector of such loads, in which it loses their order and masks that differ.
+  // Whether a masked load of the loop over vectors lies beside another one in memory, in steps of that loop.
+  // GCC (12.2, -O3) makes one vector of such loads, in which it loses their order and masks that differ.
   bool lies_beside_another(const ir::Instr& load) const;
 
   static std::string zero(ir::DType dtype);

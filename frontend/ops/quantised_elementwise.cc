@@ -14,8 +14,9 @@
 namespace braid::frontend {
 namespace {
 
-// The scales of `numerators` over that of input `denominator`, if all are constants and their ratio fits f32. One
-// factor then takes the place of scales and of a division per element. A tiny ratio changes no rounded result.
+// The scales of `numerators` over that of input `denominator`, if all are constants and their ratio fits f32.
+// One factor then takes the place of scales and of a division per element. A ratio may be too small for all
+// bits of f32: such a term changes no rounded result.
 std::optional<TensorBox> ratio(OpContext& c, std::initializer_list<int> numerators, int denominator) {
   double ratio = 1;
   for (const int k : numerators) {
