@@ -215,8 +215,10 @@ constexpr Work scatter(double each) {
 // An index for each element of the updates, or a vector of indices for each slice.
 constexpr Work scatter_elements() { return scatter(1); }
 constexpr Work scatter_slices() { return scatter(0); }
-// The indices, input 1, are positions of the elements of input 0.
-constexpr Work unpool() { return scatter(1).of_inputs(1, 0); }
+// The indices, input 1, are positions of the elements of input 0: nothing is computed.
+constexpr Work unpool() {
+  return Work(WorkKind::scatter, nullptr, 1).of_inputs(1, 0).passing_on(position_bytes);
+}
 
 // ---- products, of these inputs
 
