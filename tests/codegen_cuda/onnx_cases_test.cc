@@ -13,6 +13,7 @@
 #include "codegen/cuda/write_program.h"
 #include "codegen/temp_dir.h"
 #include "driver/compile.h"
+#include "ir/interpreter.h"
 #include "runtime/cuda_host.h"
 #include "tests/emulated/support.h"
 #include "tests/paths.h"
@@ -37,12 +38,11 @@ std::vector<char> contents(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::vector<std::int64_t> actual(const std::vector<ir::Expr>& sizes) {
+std::vector<std::int64_t> actual(const std::vector<ir::Expr>& sizes,
+                                 const std::map<std::string, std::int64_t>& dims) {
   std::vector<std::int64_t> out;
-  for (const ir::Expr& size : sizes) {
-    // Every dimension has the size of the case's data, and no other.
-    out.push_back(ir::evaluate(size, [](ir::Expr dim) { return ir::bounds(dim).min; }));
-  }
+  for (const ir::Expr& size : sizes)
+    out.push_back(ir::evaluate(size, [&](ir::Expr dim) { return dims.at(dim.dim_name()); }));
   return out;
 }
 
@@ -69,14 +69,15 @@ class Library {
     codegen::write_weights(graph, c.program.weights, c.program.id, weights_of.path());
     const std::vector<char> weights = contents(weights_of.path() + "/weights.bin"),
                             of_rank = contents(weights_of.path() + "/weights.rank0.bin");
+    const auto sizes = ir::bind_dims(graph, c.node_case.inputs);
     std::vector<const void*> in;
     std::vector<void*> out;
     std::vector<ir::Tensor> outputs;
     for (const ir::Tensor& t : c.node_case.inputs) in.push_back(t.bytes.data());
     for (const ir::GraphOutput& o : graph.outputs)
-      outputs.push_back(ir::make_tensor(graph[o.buffer].dtype, actual(graph[o.buffer].sizes)));
+      outputs.push_back(ir::make_tensor(graph[o.buffer].dtype, actual(graph[o.buffer].sizes, sizes)));
     for (ir::Tensor& t : outputs) out.push_back(t.bytes.data());
-    const std::vector<std::int64_t> dims = actual(graph.dims);
+    const std::vector<std::int64_t> dims = actual(graph.dims, sizes);
     const BraidCudaHostRank rank = {in.data(), out.data(), of_rank.data(), of_rank.size()};
     BraidCudaHostRun run = {};
     run.struct_size = sizeof run;
