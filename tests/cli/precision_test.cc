@@ -224,8 +224,8 @@ TEST(Precision, TensorFloatsOnTheEmulatedDevice) {
       "%a: f32[64, 256] = gemm %x, %w\n%b: f32[64, 32] = gemm %x, %v\noutput %a\noutput %b\n");
   const ProcessResult verified = braid({"verify", text, "--target", "cuda", "--precision", "tf32"});
   EXPECT_EQ(verified.exit_code, 0) << verified.err;
-  const ProcessResult compiled =
-      braid({"compile", text, "-o", folder / "out", "--target", "cuda", "--precision", "tf32", "--json"});
+  const ProcessResult compiled = braid({"compile", text, "-o", folder / "out", "--target", "cuda",
+                                        "--precision", "tf32", "--emit", "source", "--json"});
   ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
   EXPECT_THAT(compiled.out, HasSubstr("\"type\": \"tf32\""));
   const std::string said = folder.file(
