@@ -20,7 +20,13 @@ std::vector<std::string> KernelEmitter::angles_of(const NestGroup& group) const 
 void KernelEmitter::write_by_angle(const std::vector<std::string>& angles) {
   std::vector<std::string>& out = outer_lines_;
   const std::vector<std::string>& lines = inner_lines_[0];
-  const std::string wide = fmt::format("wide{}", counter_++), last = "const float " + angles.back() + " ";
+  const std::string wide = fmt::format("wide{}", counter_++);
+  std::size_t tested = 0;  // lines up to the last of the angles
+  for (std::size_t k = 0; k < lines.size(); ++k) {
+    if (std::ranges::any_of(
+            angles, [&](const std::string& a) { return lines[k].starts_with("const float " + a + " "); }))
+      tested = k + 1;
+  }
   const bool shared = nest_.flat;
   const auto open = [&](bool tests) {
     if (shared)
@@ -33,9 +39,8 @@ void KernelEmitter::write_by_angle(const std::vector<std::string>& angles) {
   };
   out.push_back(fmt::format("int {} = 0;", wide));
   open(true);
-  for (const std::string& line : lines) {
-    if (line.starts_with("const ")) out.push_back(line);
-    if (line.starts_with(last)) break;
+  for (std::size_t k = 0; k < tested; ++k) {
+    if (lines[k].starts_with("const ")) out.push_back(lines[k]);
   }
   for (const std::string& angle : angles)
     out.push_back(fmt::format("{} |= is_wide_angle({});", shared ? "wide" : wide, angle));

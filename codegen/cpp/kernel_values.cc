@@ -207,7 +207,9 @@ KernelEmitter::Value KernelEmitter::emit_body(const NestMember& m) {
     out.from_truth = out.from_truth || from_truth(m.body, instr);
     const bool turns = instr.code == OpCode::sin || instr.code == OpCode::cos;
     if (turns && instr.dtype == DType::f32 && out.level == 2) {
-      angles_.push_back(operands[0]);
+      // A sine or cosine is never a wide angle.
+      const bool turned = std::ranges::count(turned_, fmt::format("const float {} = v", operands[0])) != 0;
+      if (!turned && std::ranges::count(angles_, operands[0]) == 0) angles_.push_back(operands[0]);
       turned_.push_back(fmt::format("const float {} = v", out.text));
       angle_work_ = work_ - turn_work_;
       turn_work_ += work_of(instr);

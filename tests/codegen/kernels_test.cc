@@ -252,6 +252,21 @@ output %z)",
   for (const std::string& name : names) compiled.expect_like_interpreter(name, {}, 0);
 }
 
+// Sines of sines, of the same angle twice, and of an angle that is computed after another one's sine.
+TEST(Kernels, AnglesInAnyOrder) {
+  Compiled compiled;
+  compiled.add("angles", R"(graph g
+dim n in [1, 300]
+input %x: f32[n]
+%a: f32[n] = pointwise { %0 = load %x %1 = sin %0 store %1 }
+%b: f32[n] = pointwise { %0 = load %a %1 = cos %0 store %1 }
+%c: f32[n] = pointwise { %0 = load %a %1 = constant f32 3 %2 = mul %0, %1 %3 = sin %2 store %3 }
+%d: f32[n] = pointwise { %0 = load %x %1 = cos %0 store %1 }
+output %a output %b output %c output %d)");
+  compiled.build();
+  for (const int n : {1, 17, 300}) compiled.expect_like_interpreter("angles", {{"n", n}});
+}
+
 TEST(Kernels, RefuseOtherCalls) {
   EXPECT_THAT(kernel_refusal("input %x: f16[2, 3]\n%v: f16[2, 1], %p: i64[2, 1] = extern \"top_k\" reads(%x) "
                              "attributes(largest = 1)\noutput %v output %p"),
