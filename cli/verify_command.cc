@@ -89,7 +89,7 @@ Verified open_verified(const VerifyOptions& o, const codegen::TempDir& temporary
   }
   // A text may say tf32 by itself; the interpreter rounds and the C++ target does not.
   if (std::ranges::any_of(verified.lowered->graph.ops, is_in_tf32))
-    verified.limit = harness::default_limit("tf32");
+    verified.limit = std::max(verified.limit.value_or(0), harness::default_limit("tf32"));
   return verified;
 }
 
@@ -307,9 +307,8 @@ void add_verify(Command app, Invocation& chosen) {
       .option("--limit", o->limit,
               "Largest error against the interpreter, relative to the largest element of the output (default "
               "1e-5; with --precision, which it then measures against float32, bf16 2e-2, f16 and tf32 5e-3, "
-              "int8 1e-1; "
-              "of "
-              "models in bf16 or f16 whose roundings drop_roundings leaves out, the same)")
+              "int8 1e-1; of texts that say tf32, and of models in bf16 or f16 whose roundings "
+              "drop_roundings leaves out, the same)")
       .check(finite_not_negative());
   command.option("--reference", o->reference,
                  "onnxruntime (of python3), or a folder or FILE.npz as braid run -o writes it (default: the "

@@ -5,6 +5,7 @@
 
 #include "codegen/cpp/kernel_emitter.h"
 #include "ir/error.h"
+#include "runtime/half.h"
 
 namespace braid::codegen::cpp {
 
@@ -83,6 +84,9 @@ bool KernelEmitter::note_half_store(const NestGroup& group, const NestMember& m,
   const std::optional<Expr> stride = stride_of(m.store, index_of(var));
   if (bounds(nest_.extents[static_cast<std::size_t>(var)]).max < kShortest) return false;
   if (!stride || !stride->is_constant(1)) return false;
+  constexpr std::int64_t kStripBytes = rt::kHalfStrip * static_cast<std::int64_t>(sizeof(float));
+  if (stack_bytes_ + kStripBytes > kStackBytes) return false;
+  stack_bytes_ += kStripBytes;
   const std::string strip = fmt::format("halves{}", half_stores_.size());
   half_stores_.push_back({inner_lines_.back().size(), fmt::format("{}[i{} - strip] = {};", strip, var, value),
                           fmt::format("store_halves(&{}[{}], {}, strip_end - strip);", param(m.out).name,

@@ -58,8 +58,7 @@ struct MmaSums<__half> {
 // Rounds to 10 bits of mantissa, halfway cases away from zero (cvt.rna.tf32.f32).
 __device__ inline Tf32 to_tf32(float value) {
 #ifdef BRAID_EMULATED_DEVICE
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  return {value != value ? 0x7fffffffu : (bits + 0x1000u) & 0xffffe000u};
+  return {emulated::tf32_bits(value)};
 #else
   Tf32 rounded;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded.bits) : "f"(value));

@@ -31,13 +31,6 @@ namespace {
 
 std::atomic<int> preparations = 0, choices = 0;
 
-// Rounds to 11 significant bits, ties away from zero.
-float to_tf32(float x) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x);
-  const bool finite = (bits & 0x7f800000u) != 0x7f800000u;
-  return finite ? std::bit_cast<float>((bits + 0x1000u) & ~0x1fffu) : x;
-}
-
 void load(const void* from, GemmType type, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) {
     switch (type) {
@@ -45,7 +38,7 @@ void load(const void* from, GemmType type, int64_t count, float* to) {
         to[i] = static_cast<const float*>(from)[i];
         break;
       case GemmType::kTensorFloat32:
-        to[i] = to_tf32(static_cast<const float*>(from)[i]);
+        to[i] = std::bit_cast<float>(emulated::tf32_bits(static_cast<const float*>(from)[i]));
         break;
       case GemmType::kFloat16:
         to[i] = static_cast<const __half*>(from)[i];

@@ -24,6 +24,11 @@ inline float round_to_odd(double high, double low = 0) {
   return std::bit_cast<float>(bits);
 }
 
+// Rounds to tf32's 10 bits of mantissa, halfway cases away from zero (cvt.rna.tf32.f32).
+inline uint32_t tf32_bits(float value) {
+  return value != value ? 0x7fffffffu : (std::bit_cast<uint32_t>(value) + 0x1000u) & 0xffffe000u;
+}
+
 }  // namespace braid::emulated
 
 struct alignas(2) __half {

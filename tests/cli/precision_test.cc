@@ -238,6 +238,22 @@ TEST(Precision, TensorFloatsOnTheEmulatedDevice) {
   }
 }
 
+// By the price: the operands of the small product take longer to read than to multiply in either way.
+TEST(Precision, TensorFloatsAreChosenWhereTheyPay) {
+  const Folder folder;
+  const std::string text =
+      folder.file("two.braid",
+                  "graph two\ninput %x: f32[512, 1024]\ninput %v: f32[1024, 1024]\ninput %w: f32[1024, 1]\n"
+                  "%large: f32[512, 1024] = gemm %x, %v\n%small: f32[512, 1] = gemm %x, %w\noutput "
+                  "%large\noutput %small\n");
+  const ProcessResult compiled = braid({"compile", text, "-o", folder / "out", "--target", "cuda",
+                                        "--precision", "tf32", "--emit", "schedule"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  const std::string schedule = read_text(fs::path(folder / "out") / "two.braid");
+  EXPECT_THAT(schedule, HasSubstr("gemm tf32 %x, %v"));
+  EXPECT_THAT(schedule, HasSubstr("gemm %x, %w"));
+}
+
 TEST(Precision, BadOptionsAreRefused) {
   const Folder folder;
   const std::string text = folder.file("three.braid", kThree);

@@ -222,5 +222,21 @@ TEST(CppLoopTexts, HalvesGoThroughStripsAlongTheInnermostLoop) {
       << "two loops, by the angles";
 }
 
+// A strip has 1 KiB: the other results are converted where they are stored.
+TEST(CppLoopTexts, StripsKeepToTheStacksBudget) {
+  std::string members, outputs;
+  for (int k = 0; k < 20; ++k) {
+    members += fmt::format(
+        "%y{0}: f16[300] = pointwise {{ %0 = load %x %1 = constant f32 {0} %2 = add %0, %1 %3 = cast f16 %2 "
+        "store %3 }}\n",
+        k);
+    outputs += fmt::format("output %y{}\n", k);
+  }
+  const std::string source =
+      source_of("graph main\ninput %x: f32[300]\nfused f {\n" + members + "}\n" + outputs);
+  EXPECT_EQ(count_of(source, "alignas(64) float halves"), 16u) << source;
+  EXPECT_EQ(count_of(source, "store(y"), 4u) << source;
+}
+
 }  // namespace
 }  // namespace braid::test

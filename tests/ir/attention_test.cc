@@ -201,6 +201,8 @@ TEST(AttentionKernel, WhatDoesNotFitIsRefused) {
       {512, "must have rank 4", text("", "f32[4, 3, 2]")},
       {505, "'k' is f16, expected f32", text("", "f32[1, 4, 3, 2]", "f16[1, 2, 5, 2]")},
       {505, "does not support i32", text("", "i32[1, 4, 3, 2]")},
+      {505, "an attention in tf32 must have operands of f32, got f16 and f16",
+       "graph main input %q: f16[1, 1, 1, 1]\n%y: f16[1, 1, 1, 1] = attention %q, %q, %q tf32 output %y"},
       {512, "the mask must have sizes [1, 4, 3, 5]", text("mask %q")},
       {505, "a mask must be bool or of a floating-point type",
        "graph main input %q: f32[1, 1, 1, 1] input %m: i32[1, 1, 1, 1]\n%y: f32[1, 1, 1, 1] = attention %q, "

@@ -92,6 +92,15 @@ TEST(ParseErrors, BR0504DuplicateNames) {
 }
 
 TEST(ParseErrors, BR0505Types) {
+  expect_error(505, "graph g\ninput %x: f16[2, 2]\n~%y: f16[2, 2] = gemm tf32 %x, %x\noutput %y",
+               "a gemm in tf32 must have operands of f32, got f16 and f16");
+  expect_error(
+      505, "graph g\ninput %x: f32[2, 2]\ninput %b: i8[2, 2]\n~%y: f32[2, 2] = gemm tf32 %x, %b\noutput %y",
+      "got f32 and i8");
+  expect_error(505,
+               "graph g\ninput %x: f16[1, 3, 2]\ninput %w: f16[1, 1, 2, 2]\n"
+               "~%y: f16[1, 3, 2] = convolution tf32 %x, %w\noutput %y",
+               "a convolution in tf32 must have operands of f32");
   expect_error_after_head(505, "%y: f32[4] = pointwise { %0 = load %x[i0] %1 = load %k %2 = ~add %0, %1",
                           "add of f32 and i64");
   expect_error_after_head(505, "%y: i64[4] = pointwise { %0 = load %k %1 = ~exp %0",
