@@ -1,11 +1,13 @@
 #include "passes/flush_subnormals.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -32,11 +34,28 @@ void for_each_element(std::span<const std::byte> bytes, const Visit& visit) {
   }
 }
 
-bool has_subnormals(const ConstantData& data) {
+// In blocks of one length, which the compiler makes vectors of: weights may have gigabytes.
+bool has_subnormals(std::span<const std::byte> bytes) {
+  constexpr std::size_t kBlock = 1024;
+  std::array<std::uint32_t, kBlock> block;
+  while (bytes.size() >= sizeof block) {
+    std::memcpy(block.data(), bytes.data(), sizeof block);
+    std::uint32_t found = 0;
+    for (std::size_t k = 0; k < kBlock; ++k) found |= is_subnormal(block[k]) ? 1u : 0u;
+    if (found != 0) return true;
+    bytes = bytes.subspan(sizeof block);
+  }
   bool found = false;
-  for (const std::span<const std::byte> bytes : data.per_rank)
-    for_each_element(bytes, [&](std::uint32_t bits) { found |= is_subnormal(bits); });
+  for_each_element(bytes, [&](std::uint32_t bits) { found |= is_subnormal(bits); });
   return found;
+}
+
+bool has_subnormals(const ConstantData& data) {
+  // Ranks may share their bytes.
+  std::set<const std::byte*> seen;
+  return std::ranges::any_of(data.per_rank, [&](std::span<const std::byte> bytes) {
+    return seen.insert(bytes.data()).second && has_subnormals(bytes);
+  });
 }
 
 // Ranks that have the same bytes still do.
