@@ -1,0 +1,109 @@
+// Products by the kernel of runtime/device/tile_product.h, against the interpreter.
+#include "codegen/cuda/tile_product.h"
+
+#include <fmt/format.h>
+
+#include "codegen/cuda/gemm.h"
+#include "ir/parser.h"
+#include "passes/name_post_ops.h"
+#include "runtime/emulated/kernel_counts.h"
+#include "tests/codegen_cuda/run_case.h"
+
+namespace braid::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class TileProducts : public CudaCase {};
+
+TEST_F(TileProducts, AreAsTheInterpreterSays) {
+  for (const TileProductCase& c : tile_product_cases()) {
+    const Case found_case = find_case(c.name);
+    const std::string source = codegen::cuda::emit_cuda(found_case.build(), found_case.options).body;
+    EXPECT_THAT(source, HasSubstr("tile_product_kernel<SmallTile>")) << c.name;
+    EXPECT_THAT(source, Not(HasSubstr("BRAID_TRY(gemm("))) << c.name;
+    const auto rows = static_cast<std::int64_t>(c.seed * 37 % 160 + 1);
+    for (const std::int64_t r : {std::int64_t{1}, rows}) {
+      SCOPED_TRACE(fmt::format("{}, {} rows", c.name, r));
+      RunOptions options;
+      options.integers = false;
+      options.seed = c.seed;
+      emulated::options().processors = c.seed % 3 == 0 ? 1 : 132;  // tiles of 128 x 128, or smaller ones
+      expect_equal(
+          run_case(c.name, {{"rows", r}, {"batch", 1 + static_cast<std::int64_t>(c.seed % 3)}}, options),
+          c.seed % 2 == 0 ? 4e-3 : 2e-2);
+      ASSERT_THAT(found(), IsEmpty());
+    }
+  }
+}
+
+// The sum over all accesses of shared memory: wavefronts, and how many there would be without conflicts.
+TEST_F(TileProducts, HaveNoBankConflicts) {
+  BRAID_NEEDS_OBSERVED_ACCESSES();
+  emulated::options().count_accesses = true;
+  for (const TileProductCase& c : tile_product_cases()) {
+    if (c.seed > 8) break;
+    for (const int processors : {1, 132}) {
+      emulated::options().processors = processors;
+      emulated::take_kernel_counts();
+      run_case(c.name, {{"rows", c.seed % 4 == 0 ? 9 : 136}, {"batch", 1}});
+      std::uint64_t wavefronts = 0, least = 0;
+      for (const emulated::KernelCounts& counts : emulated::take_kernel_counts()) {
+        for (const emulated::SiteCounts& site : counts.sites)
+          if (site.shared) wavefronts += site.units, least += site.least;
+      }
+      EXPECT_GT(least, 0u) << c.name;
+      EXPECT_EQ(wavefronts, least) << c.name << ", " << processors << " processors";
+    }
+  }
+}
+
+std::string product(const std::string& x, const std::string& w, const std::string& type,
+                    const std::string& rest) {
+  return fmt::format(R"(graph main  dim rows in [1, 100]  dim odd in [1, 100]
+input %x: {2}[{0}]  input %w: {2}[{1}]
+{3}output %y
+)",
+                     x, w, type, rest);
+}
+codegen::cuda::ProductKernel kernel_of(const std::string& text) {
+  ir::Schedule schedule = ir::parse_schedule(text);
+  passes::NamePostOps().run(schedule);
+  const ir::Graph& graph = schedule.graph;
+  return codegen::cuda::kernel_of(graph, *graph.ops[0].as<ir::Gemm>());
+}
+
+// The library keeps what it has, and what the kernel cannot load or store in packs.
+TEST_F(TileProducts, AreThoseThatTheLibraryDoesNotFinish) {
+  using enum codegen::cuda::ProductKernel;
+  const std::string erf = " epilogue { %0 = acc f32  %1 = erf %0  %2 = cast f16 %1  return %2 }\n";
+  const std::string relu =
+      " epilogue { %0 = acc f32  %1 = constant f32 0.0  %2 = max %0, %1  %3 = cast f16 %2  return %3 }\n";
+  const auto simple = [&](const std::string& x, const std::string& w, const std::string& y,
+                          const std::string& rest) {
+    return kernel_of(product(x, w, "f16", "%y: f16[" + y + "] = gemm %x, %w" + rest));
+  };
+  EXPECT_EQ(simple("rows, 64", "64, 32", "rows, 32", erf), tile);
+  EXPECT_EQ(simple("rows, 64", "64, 32", "rows, 32", "\n"), library);
+  EXPECT_EQ(simple("rows, 64", "64, 32", "rows, 32", relu), library);
+  EXPECT_EQ(simple("rows, 63", "63, 32", "rows, 32", erf), library);    // chunks across the end of a row
+  EXPECT_EQ(simple("rows, 64", "64, 33", "rows, 33", erf), library);    // odd columns
+  EXPECT_EQ(simple("rows, odd", "odd, 32", "rows, 32", erf), library);  // any depth
+  EXPECT_EQ(simple("100, 8*odd", "8*odd, 32", "100, 32", erf), tile);   // any multiple of 8
+  EXPECT_EQ(simple("rows, 8192", "8192, 8192", "rows, 8192", erf), library);  // large
+  EXPECT_EQ(kernel_of(product(
+                "rows, 64", "64, 32", "f32",
+                "%y: f32[rows, 32] = gemm %x, %w epilogue { %0 = acc f32  %1 = erf %0  return %1 }\n")),
+            library);
+  EXPECT_EQ(kernel_of(product("rows, 65", "64, 32", "f16",
+                              "%y: f16[rows, 32] = gemm %x [rows, 64] strides [65, 1], %w" + erf)),
+            library);  // rows at odd places
+  EXPECT_EQ(kernel_of(product("rows, 72", "64, 32", "f16",
+                              "%y: f16[rows, 32] = gemm %x at 4 [rows, 64] strides [72, 1], %w" + erf)),
+            library);
+}
+
+}  // namespace
+}  // namespace braid::test
