@@ -160,6 +160,8 @@ class StepWriter {
       write_loops(plan_loops(graph_, op), std::span(&op, 1));
     } else if (graph_[op].as<ir::Gemm>() != nullptr) {
       write_gemm(op);
+    } else if (graph_[op].as<ir::Convolution>() != nullptr) {
+      write_launch(tile_product_kernel(graph_, op, options_.precise), std::span(&op, 1));
     } else if (graph_[op].as<ir::Recurrence>() != nullptr) {
       write_launch(recurrence_kernel(graph_, op), std::span(&op, 1));
     } else if (const auto* kernel = graph_[op].as<ir::ExternKernel>()) {

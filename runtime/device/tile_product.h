@@ -33,31 +33,10 @@
 #include "runtime/device/ldmatrix.h"
 #include "runtime/device/mma.h"
 #include "runtime/device/pack.h"
+#include "runtime/device/product_tile.h"
 #include "runtime/device/swizzle.h"
 
 namespace braid::rt::device {
-
-constexpr int kTileDepth = 32;     // elements
-constexpr int kChunkElements = 8;  // of 16 bits
-constexpr int kHalfDepth = 16;     // of an mma_sync
-
-// rows x columns results of a block; each of warps_down x warps_across warps has an equal part of them.
-template <int rows, int columns, int warps_down, int warps_across, int stages = 4>
-struct ProductTile {
-  static constexpr int kRows = rows, kColumns = columns, kStages = stages, kAcross = warps_across;
-  static constexpr int kThreads = 32 * warps_down * warps_across;
-  static constexpr int kWarpRows = rows / warps_down, kWarpColumns = columns / warps_across;
-  static constexpr int kChunksOfA = rows * kTileDepth / kChunkElements;  // of a stage
-  static constexpr int kChunksOfB = columns * kTileDepth / kChunkElements;
-  static constexpr int kStripBytes = 16 * kWarpColumns * static_cast<int>(sizeof(float));  // 16 rows of sums
-  static constexpr int kStageBytes = stages * (kChunksOfA + kChunksOfB) * static_cast<int>(sizeof(Chunk));
-  static constexpr int kStrips = warps_down * warps_across * kStripBytes;
-  static constexpr int kSharedBytes = kStageBytes > kStrips ? kStageBytes : kStrips;  // given at the launch
-  static_assert(kWarpRows % 16 == 0 && kWarpColumns % 32 == 0 && stages >= 2);
-};
-using LargeTile = ProductTile<128, 128, 2, 2>;
-using SmallTile = ProductTile<64, 64, 1, 2>;
-using FlatTile = ProductTile<16, 128, 1, 4>;  // for the rows of a decoder's step
 
 struct ResultSizes {
   int rows, columns;
@@ -67,12 +46,6 @@ struct TilePlace {
   int matrix;       // of a batch
 };
 
-// The number of blocks for so many matrices of results.
-template <class Tile>
-constexpr int64_t tile_grid(int64_t rows, int64_t columns, int64_t matrices = 1) {
-  return matrices * ((rows + Tile::kRows - 1) / Tile::kRows) *
-         ((columns + Tile::kColumns - 1) / Tile::kColumns);
-}
 // Successive blocks take the tiles of kGroup rows of tiles column by column, so that they share operands in
 // the second-level cache.
 template <class Tile>
@@ -107,6 +80,20 @@ struct RowsAcrossDepth {
   const T* data;
   int64_t stride;
   int lines;
+};
+
+// The windows of a convolution over images of two dimensions, channels last: line i is the window at position
+// (i / out[1] % out[0], i % out[1]) of image i / (out[0] * out[1]), and its elements are rows of taps, taps
+// and channels. Elements beside the image are 0. data, steps and channels are multiples of 8.
+template <class T>
+struct ImageWindows {
+  using Element = T;
+  static constexpr bool kAlongDepth = true;
+  const T* data;
+  int lines, channels;
+  int image, step[2];   // elements to the next image, row and column
+  int size[2], out[2];  // rows and columns of images and results
+  int taps[2], stride[2], dilation[2], pad[2];
 };
 
 // Copies one tile after another along the depth.
@@ -183,6 +170,74 @@ class TileCopier<RowsAcrossDepth<T>, lines, threads> {
   bool takes_part_;
   int64_t step_;  // elements to the thread's next row
   const T* from_;
+};
+
+template <class T, int lines, int threads>
+class TileCopier<ImageWindows<T>, lines, threads> {
+  static constexpr int kChunks = kTileDepth / kChunkElements, kLinesAtOnce = threads / kChunks;
+  static constexpr int kTurns = (lines + kLinesAtOnce - 1) / kLinesAtOnce;
+  static_assert(threads % kChunks == 0 && kLinesAtOnce % 8 == 0);
+
+ public:
+  // Lines beyond the last one are copies of it.
+  __device__ TileCopier(const ImageWindows<T>& from, int first_line, int) : from_(from) {
+    const int chunk = static_cast<int>(threadIdx.x) % kChunks;
+    line_ = static_cast<int>(threadIdx.x) / kChunks;
+    place_ = swizzled<kChunks>(line_, chunk);
+    channel_ = chunk * kChunkElements;
+    find_tap();
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i) {
+      const int line = min(first_line + line_ + i * kLinesAtOnce, from.lines - 1);
+      const int row = line / from.out[1] % from.out[0] * from.stride[0] - from.pad[0];
+      const int column = line % from.out[1] * from.stride[1] - from.pad[1];
+      offset_[i] = line / from.out[1] / from.out[0] * from.image + row * from.step[0] + column * from.step[1];
+      inside_[i] = taps_inside(row, 0) | taps_inside(column, 1) << kColumnBits;
+    }
+  }
+  __device__ void copy(Chunk* tile) {
+    const int moved = tap_row_ * from_.dilation[0] * from_.step[0] +
+                      tap_column_ * from_.dilation[1] * from_.step[1] + channel_;
+    const unsigned tap = 1u << tap_row_ | 1u << (tap_column_ + kColumnBits);
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i) {
+      if (lines % kLinesAtOnce == 0 || line_ + i * kLinesAtOnce < lines)
+        cp_async_zfill<16>(tile + place_ + i * kLinesAtOnce * kChunks, from_.data + offset_[i] + moved,
+                           (inside_[i] & tap) == tap ? 16 : 0);
+    }
+    channel_ += kTileDepth;
+    find_tap();
+  }
+
+ private:
+  // A step crosses at most kTileDepth / kChunkElements taps, so rows of taps stay below kColumnBits.
+  static constexpr int kColumnBits = 16;
+  static_assert(kMostTaps[0] + kTileDepth / kChunkElements < kColumnBits && kMostTaps[1] <= 32 - kColumnBits);
+
+  // Which taps of the window are inside the image along a dimension, as bits.
+  __device__ unsigned taps_inside(int first, int dimension) const {
+    unsigned bits = 0;
+    for (int t = 0; t < from_.taps[dimension]; ++t) {
+      if (static_cast<unsigned>(first + t * from_.dilation[dimension]) <
+          static_cast<unsigned>(from_.size[dimension]))
+        bits |= 1u << t;
+    }
+    return bits;
+  }
+  // A chunk has one tap, because channels are a multiple of its elements.
+  __device__ void find_tap() {
+#pragma unroll 1
+    while (channel_ >= from_.channels) {
+      channel_ -= from_.channels;
+      if (++tap_column_ == from_.taps[1]) tap_column_ = 0, ++tap_row_;
+    }
+  }
+
+  const ImageWindows<T> from_;
+  int line_, place_;                            // of the thread's first chunk
+  int tap_row_ = 0, tap_column_ = 0, channel_;  // of the next chunk; beyond the last tap no bit of it is set
+  int offset_[kTurns];                          // of each window
+  unsigned inside_[kTurns];
 };
 
 // -----------------------------------------------------------------------------------------------------------

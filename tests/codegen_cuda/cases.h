@@ -110,6 +110,8 @@ struct TileProductCase {
 };
 std::vector<TileProductCase> tile_product_cases();
 ir::Schedule planned_tile_product(const TileProductCase& c);  // of dims `rows` and `batch`
+std::vector<TileProductCase> tile_convolution_cases();
+ir::Schedule planned_tile_convolution(const TileProductCase& c);  // of dims `images` and `width`
 
 // Lowering with shorthands.
 class Net {

@@ -62,7 +62,7 @@ std::string device_functions(Functions which) {
       return part(collectives, "// Every rank reduces one slab", "// output[p * count");
     case Functions::kTileProduct:
       return "namespace own_functions {\n" +
-             part(read("tile_product.h"), "constexpr int kTileDepth", "}  // namespace braid") + "}\n";
+             part(read("tile_product.h"), "struct ResultSizes", "}  // namespace braid") + "}\n";
   }
   return {};
 }
@@ -71,6 +71,7 @@ struct Change {
   const char* what;
   const char* from;
   const char* to;
+  const char* only = nullptr;  // the base to which it applies, which has no others; null: all others
 };
 constexpr Change kChanges[] = {
     {"no barrier", "__syncthreads();", ""},
@@ -118,6 +119,14 @@ constexpr Change kChanges[] = {
     {"no barrier of the warp", "__syncwarp();\n#pragma unroll\n    for (int", "#pragma unroll\n    for (int"},
     {"a row of sums twice", "lane / 4 + 8 * upper", "lane / 4"},
     {"a place of sums", "eight + 4 * half) ^", "eight + 2 * half) ^"},
+    {"no edge of the image", "(inside_[i] & tap) == tap ? 16 : 0", "16", kTileConvolutionBase},
+    {"the edge of one dimension", "(inside_[i] & tap) == tap", "(inside_[i] & tap) != 0",
+     kTileConvolutionBase},
+    {"an edge without dilation", "first + t * from_.dilation[dimension]", "first + t", kTileConvolutionBase},
+    {"one row of taps", "tap_column_ = 0, ++tap_row_", "tap_column_ = 0", kTileConvolutionBase},
+    {"padding at the wrong end", "- from.pad[1]", "+ from.pad[1]", kTileConvolutionBase},
+    {"one image", "from.out[1] / from.out[0] * from.image", "from.out[1] / from.out[0] * 0",
+     kTileConvolutionBase},
     {"tiles beside each other twice", "in_group / height * Tile::kColumns", "0"},
 };
 
@@ -155,18 +164,20 @@ const std::map<std::string, std::string>& harmless() {
 }  // namespace
 
 std::vector<Mutant> mutants() {
-  const std::vector<Base> bases = {{"softmax_large_row", {{"rows", 3}, {"columns", 300}}},
-                                   {"softmax_f16", {{"rows", 3}, {"columns", 80}}, Functions::kWarps},
-                                   {"sliced_rows", {}, Functions::kWarps},
-                                   {"layernorm_long", {{"batch", 2}}},
-                                   {"fused_rows_of_folds", {}},
-                                   {"long_rows", {{"n", 1025}}},
-                                   {"fused_columns", {{"rows", 20}}, Functions::kColumns},
-                                   {"split_sums", {{"rows", 999}}, Functions::kNone},
-                                   {"transposes_f16", {{"a", 136}, {"b", 144}}, Functions::kNone},
-                                   {kTileProductBase, {{"rows", 72}, {"batch", 2}}, Functions::kTileProduct},
-                                   {"peers_2_any_size_one_shot", {{"n", 4099}}, Functions::kOneShot},
-                                   {"peers_2_any_size_two_shot", {{"n", 4099}}, Functions::kTwoShot}};
+  const std::vector<Base> bases = {
+      {"softmax_large_row", {{"rows", 3}, {"columns", 300}}},
+      {"softmax_f16", {{"rows", 3}, {"columns", 80}}, Functions::kWarps},
+      {"sliced_rows", {}, Functions::kWarps},
+      {"layernorm_long", {{"batch", 2}}},
+      {"fused_rows_of_folds", {}},
+      {"long_rows", {{"n", 1025}}},
+      {"fused_columns", {{"rows", 20}}, Functions::kColumns},
+      {"split_sums", {{"rows", 999}}, Functions::kNone},
+      {"transposes_f16", {{"a", 136}, {"b", 144}}, Functions::kNone},
+      {kTileProductBase, {{"rows", 72}, {"batch", 2}}, Functions::kTileProduct},
+      {kTileConvolutionBase, {{"images", 2}, {"width", 9}}, Functions::kTileProduct},
+      {"peers_2_any_size_one_shot", {{"n", 4099}}, Functions::kOneShot},
+      {"peers_2_any_size_two_shot", {{"n", 4099}}, Functions::kTwoShot}};
   std::vector<Mutant> out;
   for (const Base& base : bases) {
     const Case c = find_case(base.name);
@@ -205,7 +216,9 @@ std::vector<Mutant> mutants() {
       out.push_back(std::move(m));
     };
     add("", text);
+    const bool own_changes = base.name == std::string_view(kTileConvolutionBase);
     for (const Change& change : kChanges) {
+      if ((change.only != nullptr) != own_changes) continue;
       const std::string from = change.from;
       for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += from.size()) {
         const std::size_t line = text.rfind('\n', at) + 1;

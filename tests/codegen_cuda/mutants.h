@@ -19,6 +19,7 @@ struct Mutant {
 };
 // A product with both ways of operands (tests/codegen_cuda/tile_product_cases.cc).
 inline constexpr const char* kTileProductBase = "tile_product_mutated";
+inline constexpr const char* kTileConvolutionBase = "tile_convolution_mutated";
 // In a fixed order. A copy without a change stands first for each case.
 std::vector<Mutant> mutants();
 

@@ -3,8 +3,13 @@
 
 #include <random>
 
+#include "codegen/cuda/target.h"
+#include "codegen/cuda/tile_product.h"
+#include "codegen/legalise.h"
 #include "ir/parser.h"
 #include "passes/default_passes.h"
+#include "passes/expand_convolutions.h"
+#include "passes/plan_memory.h"
 #include "passes/runner.h"
 #include "tests/codegen_cuda/cases.h"
 
@@ -140,7 +145,80 @@ output %y
 
 }  // namespace
 
+std::vector<TileProductCase> tile_convolution_cases() {
+  std::vector<TileProductCase> out;
+  constexpr std::uint64_t kCases = 24;
+  for (std::uint64_t seed = 1; seed <= kCases; ++seed)
+    out.push_back({fmt::format("tile_convolution_{}", seed), seed});
+  return out;
+}
+
+ir::Schedule of_convolution(const std::string& text) {
+  ir::Schedule schedule = ir::parse_schedule(text);
+  passes::ExpandConvolutions{.has_kernel = codegen::cuda::prefers_tile_convolution}.run(schedule);
+  passes::run_passes(schedule, passes::default_passes());
+  codegen::legalise(schedule, codegen::cuda::kernel_limits());
+  passes::PlanMemory().run(schedule);
+  return schedule;
+}
+
+// One or two dimensions, any strides, dilations and padding, groups, and images inside larger ones.
+ir::Schedule planned_tile_convolution(const TileProductCase& c) {
+  std::mt19937_64 random(c.seed);
+  const auto draw = [&](int low, int high) { return std::uniform_int_distribution(low, high)(random); };
+  const char* type = c.seed % 2 == 0 ? "f16" : "bf16";
+  const int spatial = c.seed % 4 == 3 ? 1 : 2, groups = c.seed % 5 == 0 ? 3 : 1;
+  const int channels = 8 * draw(1, 7), filters = 8 * draw(1, groups == 1 ? 18 : 4);
+  std::string text = "graph main  dim images in [1, 3]  dim width in [9, 40]\n";
+  std::string image = "images", taps, result = "images", strides, dilations, pads, index;
+  for (int d = 0; d < spatial; ++d) {
+    const bool dynamic = d + 1 == spatial;
+    const int size = draw(9, 14), t = draw(1, 3) + (d == 0 && c.seed == 8 ? 8 : 0), stride = draw(1, 3),
+              dilation = t > 3 ? 1 : draw(1, 2), pad = draw(0, 3);
+    const std::string from = dynamic ? "width" : std::to_string(t > 3 ? size + 8 : size);
+    image += ", " + from;
+    taps += fmt::format("{}, ", t);
+    const int covered = dilation * (t - 1) + 1;
+    result += dynamic ? fmt::format(", floordiv(width + {}, {}) + 1", 2 * pad - covered, stride)
+                      : fmt::format(", {}", ((t > 3 ? size + 8 : size) + 2 * pad - covered) / stride + 1);
+    const auto add = [](std::string& list, int value) {
+      list += (list.empty() ? "" : ", ") + std::to_string(value);
+    };
+    add(strides, stride), add(dilations, dilation), add(pads, pad);
+  }
+  const int all = groups * filters;
+  text += fmt::format("input %x: {0}[{1}, {2}]  input %w: {0}[{3}, {4}{5}, {6}]\n", type, image,
+                      groups * channels, groups, taps, channels, filters);
+  text += fmt::format("input %bias: {0}[{1}]  input %side: {0}[{2}, {1}]\n", type, all, result);
+  const char* const epilogues[] = {
+      "\n",
+      " epilogue { %0 = acc f32  %1 = load %bias[LAST]  %2 = cast f32 %1  %3 = add %0, %2  %4 = load "
+      "%side[ALL]  "
+      "%5 = cast f32 %4  %6 = add %3, %5  %7 = constant f32 0.0  %8 = max %6, %7  %9 = cast TYPE %8  return "
+      "%9 }\n",
+      " epilogue { %0 = acc f32  %1 = sigmoid %0  %2 = mul %0, %1  %3 = cast TYPE %2  return %3 }\n"};
+  std::string all_indices;
+  for (int d = 0; d < spatial + 2; ++d) all_indices += fmt::format("{}i{}", d == 0 ? "" : ", ", d);
+  std::string epilogue = epilogues[draw(0, 2)];
+  epilogue = replaced(replaced(epilogue, "LAST", fmt::format("i{}", spatial + 1)), "TYPE", type);
+  epilogue = replaced(epilogue, "ALL", all_indices);
+  text += fmt::format("%y: {}[{}, {}] = convolution %x, %w stride [{}] dilation [{}] pad [{}]{}output %y\n",
+                      type, result, all, strides, dilations, pads, epilogue);
+  return of_convolution(text);
+}
+
 void add_tile_product_cases(std::vector<Case>& out) {
+  out.push_back({"tile_convolution_mutated",
+                 [] {
+                   return of_convolution(R"(graph main  dim images in [1, 2]  dim width in [9, 40]
+input %x: f16[images, 8, width, 24]  input %w: f16[1, 3, 3, 24, 40]
+%y: f16[images, 8, width, 40] = convolution %x, %w dilation [2, 2] pad [2, 2] output %y
+)");
+                 },
+                 {},
+                 "tile_products"});
+  for (const TileProductCase& c : tile_convolution_cases())
+    out.push_back({c.name, [c] { return planned_tile_convolution(c); }, {}, "tile_products"});
   out.push_back({"tile_product_mutated", mutated, {}, "tile_products"});
   for (const TileProductCase& c : tile_product_cases())
     out.push_back({c.name, [c] { return planned_tile_product(c); }, {}, "tile_products"});

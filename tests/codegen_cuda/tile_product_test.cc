@@ -39,6 +39,27 @@ TEST_F(TileProducts, AreAsTheInterpreterSays) {
   }
 }
 
+TEST_F(TileProducts, OfConvolutionsAreAsTheInterpreterSays) {
+  for (const TileProductCase& c : tile_convolution_cases()) {
+    const Case found_case = find_case(c.name);
+    const std::string source = codegen::cuda::emit_cuda(found_case.build(), found_case.options).body;
+    const bool pixels = source.find("ImageWindows") == std::string::npos;
+    EXPECT_THAT(source, HasSubstr(pixels ? "BRAID_TRY(gemm(" : "tile_convolution_kernel<SmallTile>"))
+        << c.name;
+    for (const std::int64_t width : {9, 40}) {
+      SCOPED_TRACE(fmt::format("{}, width {}", c.name, width));
+      RunOptions options;
+      options.integers = false;
+      options.seed = c.seed;
+      emulated::options().processors = c.seed % 3 == 0 ? 1 : 132;
+      expect_equal(run_case(c.name, {{"width", width}, {"images", 1 + static_cast<std::int64_t>(c.seed % 3)}},
+                            options),
+                   c.seed % 2 == 0 ? 4e-3 : 2e-2);
+      ASSERT_THAT(found(), IsEmpty());
+    }
+  }
+}
+
 // The sum over all accesses of shared memory: wavefronts, and how many there would be without conflicts.
 TEST_F(TileProducts, HaveNoBankConflicts) {
   BRAID_NEEDS_OBSERVED_ACCESSES();

@@ -53,6 +53,38 @@ TILE_KERNEL(tile_small_f16_by_rows, __half, SmallTile, RowsAlongDepth, RowsAcros
 TILE_KERNEL(tile_flat_f16, __half, FlatTile, RowsAlongDepth, RowsAlongDepth)
 #undef TILE_KERNEL
 
+// A convolution of 3 x 3 taps over 128 channels.
+template <class Tile>
+__device__ void windows(const __half* x, const __half* w, __half* y, int images, int side, int filters) {
+  const ResultSizes sizes{images * side * side, filters};
+  const ImageWindows<__half> a{.data = x,
+                               .lines = sizes.rows,
+                               .channels = 128,
+                               .image = side * side * 128,
+                               .step = {side * 128, 128},
+                               .size = {side, side},
+                               .out = {side, side},
+                               .taps = {3, 3},
+                               .stride = {1, 1},
+                               .dilation = {1, 1},
+                               .pad = {1, 1}};
+  const auto store = [&](int row, int column, const float(&sums)[kChunkElements]) {
+    Pack<__half, kChunkElements> results;
+    for (int e = 0; e < kChunkElements; ++e) results.values[e] = math::convert<__half>(sums[e]);
+    store_pack(y + static_cast<int64_t>(row) * filters + column, results);
+  };
+  tile_product<Tile>(a, RowsAlongDepth<__half>{w, 1152, filters}, 1152, tile_place<Tile>(sizes), sizes,
+                     store);
+}
+__global__ void __launch_bounds__(128)
+    tile_large_windows(const __half* x, const __half* w, __half* y, int images, int side, int filters) {
+  windows<LargeTile>(x, w, y, images, side, filters);
+}
+__global__ void __launch_bounds__(64)
+    tile_small_windows(const __half* x, const __half* w, __half* y, int images, int side, int filters) {
+  windows<SmallTile>(x, w, y, images, side, filters);
+}
+
 // Their launches, of which a card tells the threads.
 void launch_each(dim3 grid, cudaStream_t stream, Operand a, Operand b, void* c) {
   (void)BRAID_LAUNCH(product_f16, grid, 128, 0, stream, a, b, static_cast<__half*>(c));
@@ -70,6 +102,8 @@ void launch_tiles(dim3 grid, cudaStream_t stream, const __half* a, const __half*
   (void)BRAID_LAUNCH(tile_small_f16, grid, 64, SmallTile::kSharedBytes, stream, a, b, bias, c, m, n, k);
   (void)BRAID_LAUNCH(tile_small_f16_by_rows, grid, 64, SmallTile::kSharedBytes, stream, a, b, bias, c, m, n,
                      k);
+  (void)BRAID_LAUNCH(tile_large_windows, grid, 128, LargeTile::kSharedBytes, stream, a, b, c, m, n, k);
+  (void)BRAID_LAUNCH(tile_small_windows, grid, 64, SmallTile::kSharedBytes, stream, a, b, c, m, n, k);
   (void)BRAID_LAUNCH(tile_flat_f16, grid, 128, FlatTile::kSharedBytes, stream, a, b, bias, c, m, n, k);
 }
 
