@@ -44,8 +44,9 @@ std::optional<Lines> lines_of(const ir::Graph& graph, const ir::TensorRef& ref, 
     return ref.strides[inner].is_constant(1) && aligned(ref.sizes[inner]) &&
            (aligned(ref.strides[outer]) || ref.sizes[outer].is_constant(1));
   };
+  // A single line may have any stride; that of several dimensions which are lines together is the last one's.
   const auto stride = [&](std::size_t outer) {
-    return ref.sizes[outer].is_constant(1) ? Expr(kChunk) : ref.strides[outer];
+    return aligned(ref.strides[outer]) ? ref.strides[outer] : Expr(kChunk);
   };
   if (contiguous(depth, lines)) return Lines{true, stride(lines)};
   if (contiguous(lines, depth)) return Lines{false, stride(depth)};

@@ -79,8 +79,8 @@ ir::Schedule planned_tile_product(const TileProductCase& c) {
   const std::string out_type = draw(0, 2) == 0 ? "f32" : type;
   const int k = 8 * draw(1, 30), n = 8 * draw(1, 36);
   const bool a_by_columns = c.seed % 5 == 0, b_by_columns = draw(0, 1) == 1;
-  const int batch_kind = a_by_columns ? 2 * draw(0, 1) : draw(0, 3);
-  const std::string rows = a_by_columns ? std::to_string(8 * draw(1, 20)) : "rows";
+  const int batch_kind = a_by_columns ? 2 * draw(0, 1) : draw(0, 4);
+  std::string rows = a_by_columns ? std::to_string(8 * draw(1, 20)) : "rows";
   std::string text = "graph main  dim rows in [1, 300]  dim batch in [1, 3]\n";
   std::string batch, a_text, b_text, index;
   const std::string a_matrix = a_by_columns ? fmt::format("{}, {}", k, rows) : fmt::format("{}, {}", rows, k);
@@ -106,6 +106,15 @@ ir::Schedule planned_tile_product(const TileProductCase& c) {
       a_text = a_by_columns ? "transpose(%x)" : "%x";
       b_text = b_by_columns ? "transpose(%w)" : "%w";
       index = fmt::format("{0}*{1}*i0 + {0}*i1 + i2", n, rows);
+      break;
+    case 3:  // rows of one pixel each, as after a pool
+      batch = "batch, rows, ";
+      text += fmt::format("input %x: {0}[batch, rows, 1, {1}]  input %w: {0}[{2}]\n", type, k, b_matrix);
+      a_text = "%x";
+      b_text = fmt::format("%w [batch, rows, {0}, {1}] strides [0, 0, {2}]", k, n,
+                           b_by_columns ? fmt::format("1, {}", k) : fmt::format("{}, 1", n));
+      index = fmt::format("{0}*rows*i0 + {0}*i1 + i3", n);
+      rows = "1";
       break;
     default:
       batch = "batch, 3, ";
