@@ -126,5 +126,32 @@ TEST_F(TileProducts, AreThoseThatTheLibraryDoesNotFinish) {
             library);
 }
 
+TEST_F(TileProducts, TakeConvolutionsWhoseWindowsWouldBeStored) {
+  const auto taken = [](const std::string& x, const std::string& w, const std::string& y,
+                        const std::string& rest, const char* type = "f16") {
+    const ir::Schedule schedule =
+        ir::parse_schedule(fmt::format("graph main  dim n in [1, 8]\ninput %x: {0}[{1}]  input %w: "
+                                       "{0}[{2}]\n%y: {0}[{3}] = convolution {4}\noutput %y\n",
+                                       type, x, w, y, rest));
+    const ir::Graph& graph = schedule.graph;
+    return codegen::cuda::prefers_tile_convolution(graph, *graph.ops[0].as<ir::Convolution>());
+  };
+  const std::string wide = "n, 14, 14, 32";
+  EXPECT_TRUE(taken("n, 14, 14, 16", "1, 3, 3, 16, 32", wide, "%x, %w pad [1, 1]"));
+  EXPECT_TRUE(taken("n, 14, 14, 16", "1, 3, 3, 16, 32", wide, "%x, %w pad [1, 1]", "bf16"));
+  EXPECT_TRUE(taken("n, 28, 28, 16", "1, 1, 1, 16, 32", wide, "%x, %w stride [2, 2]"));
+  EXPECT_TRUE(taken("n, 14, 14, 48", "3, 3, 3, 16, 32", "n, 14, 14, 96", "%x, %w pad [1, 1]"));
+  EXPECT_FALSE(taken("n, 14, 14, 16", "1, 1, 1, 16, 32", wide, "%x, %w"));  // pixels: a product
+  EXPECT_FALSE(taken("n, 14, 14, 16", "1, 3, 3, 16, 32", wide, "%x, %w pad [1, 1]", "f32"));
+  EXPECT_FALSE(taken("n, 14, 14, 12", "1, 3, 3, 12, 32", wide, "%x, %w pad [1, 1]"));
+  EXPECT_FALSE(taken("n, 14, 14, 16", "1, 3, 3, 16, 36", "n, 14, 14, 36", "%x, %w pad [1, 1]"));
+  EXPECT_FALSE(taken("n, 25, 14, 16", "1, 12, 3, 16, 32", wide, "%x, %w pad [0, 1]"));  // more taps than bits
+  EXPECT_FALSE(taken("n, 14, 14, 16", "1, 3, 3, 16, 32", wide,
+                     "%x [n, 14, 14, 16] strides [3136, 14, 1, 196], %w pad [1, 1]"));  // channels first
+  EXPECT_FALSE(taken("n, 4, 14, 14, 16", "1, 1, 3, 3, 16, 32", "n, 4, 14, 14, 32", "%x, %w pad [0, 1, 1]"));
+  EXPECT_FALSE(taken("n, 112, 112, 512", "1, 3, 3, 512, 512", "n, 112, 112, 512", "%x, %w pad [1, 1]"));
+  EXPECT_TRUE(taken("n, 112, 112, 128", "1, 3, 3, 128, 128", "n, 112, 112, 128", "%x, %w pad [1, 1]"));
+}
+
 }  // namespace
 }  // namespace braid::test
