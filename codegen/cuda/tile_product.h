@@ -32,8 +32,8 @@ inline constexpr std::int64_t kMostFilters = 384;
 // columns are contiguous and begin at multiples of 16 bytes, and a result that is stored in packs.
 bool takes_tile_product(const ir::Graph& graph, const ir::Product& product);
 
-// Whether the kernel takes the convolution: of f16 or bf16, in one or two dimensions, of channels and filters
-// per group that are multiples of 8, over channels-last images, by weights that are rows of taps and channels.
+// Whether the kernel takes the convolution: of f16 or bf16, in one or two dimensions, of channels and
+// filters per group that are multiples of 8, over channels-last images, by rows of taps and channels.
 bool takes_tile_convolution(const ir::Graph& graph, const ir::Convolution& convolution);
 // Whether it would with such weights, and should. Windows that are pixels are a product of the library.
 bool prefers_tile_convolution(const ir::Graph& graph, const ir::Convolution& convolution);
