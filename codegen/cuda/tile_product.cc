@@ -193,9 +193,13 @@ class Writer {
                                                   : ir::numel(std::span(sizes).first(plan_.first_row_dim));
     launch.locals = {
         {"rows", host_expr(rows)}, {"columns", host_expr(columns)}, {"matrices", host_expr(matrices)}};
-    launch.variants = {variant("FlatTile", "rows <= FlatTile::kRows"),
-                       variant("LargeTile", "occupies_device(tile_grid<LargeTile>(rows, columns, matrices))"),
-                       variant("SmallTile", "")};
+    launch.variants = {
+        variant("FlatTile", "rows <= FlatTile::kRows"),
+        variant(
+            "TallTile",
+            "columns <= TallTile::kColumns && occupies_device(tile_grid<TallTile>(rows, columns, matrices))"),
+        variant("LargeTile", "occupies_device(tile_grid<LargeTile>(rows, columns, matrices))"),
+        variant("SmallTile", "")};
     return launch;
   }
 

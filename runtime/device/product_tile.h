@@ -26,6 +26,7 @@ struct ProductTile {
   static_assert(kWarpRows % 16 == 0 && kWarpColumns % 32 == 0 && stages >= 2);
 };
 using LargeTile = ProductTile<128, 128, 2, 2>;
+using TallTile = ProductTile<128, 64, 2, 1>;  // for few columns, as first layers have
 using SmallTile = ProductTile<64, 64, 1, 2>;
 using FlatTile = ProductTile<16, 128, 1, 4>;  // for the rows of a decoder's step
 

@@ -140,8 +140,8 @@ template <class T, int lines, int threads>
 class TileCopier<RowsAcrossDepth<T>, lines, threads> {
   static constexpr int kChunks = lines / kChunkElements, kRowsAtOnce = threads / kChunks;
   static constexpr int kTurns = (kTileDepth + kRowsAtOnce - 1) / kRowsAtOnce;
-  static_assert(threads % kChunks == 0 &&
-                (kTurns == 1 || (kRowsAtOnce % 8 == 0 && kTileDepth % kRowsAtOnce == 0)));
+  static_assert(threads % kChunks == 0 && (kTurns == 1 || kTileDepth % kRowsAtOnce == 0));
+  static_assert(kRowsAtOnce % 8 == 0 || kChunks >= 8);
 
  public:
   __device__ TileCopier(const RowsAcrossDepth<T>& from, int first_line, int depth) {
@@ -157,7 +157,7 @@ class TileCopier<RowsAcrossDepth<T>, lines, threads> {
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
       if (takes_part_)
-        cp_async_zfill<16>(tile + place_ + i * kRowsAtOnce * kChunks, from_,
+        cp_async_zfill<16>(tile + (place_ ^ (i * kRowsAtOnce % 8)) + i * kRowsAtOnce * kChunks, from_,
                            i * kRowsAtOnce < left_ ? 16 : 0);
       from_ += step_;
     }

@@ -181,7 +181,7 @@ std::vector<Mutant> mutants() {
       {"fused_columns", {{"rows", 20}}, Functions::kColumns},
       {"split_sums", {{"rows", 999}}, Functions::kNone},
       {"transposes_f16", {{"a", 136}, {"b", 144}}, Functions::kNone},
-      {kTileProductBase, {{"rows", 72}, {"batch", 2}}, Functions::kTileProduct},
+      {kTileProductBase, {{"rows", 36}, {"batch", 2}}, Functions::kTileProduct},
       {kTileConvolutionBase, {{"images", 2}, {"width", 9}}, Functions::kTileProduct},
       {"peers_2_any_size_one_shot", {{"n", 4099}}, Functions::kOneShot},
       {"peers_2_any_size_two_shot", {{"n", 4099}}, Functions::kTwoShot}};

@@ -50,6 +50,7 @@ TILE_KERNEL(tile_large_bf16, __nv_bfloat16, LargeTile, RowsAlongDepth, RowsAlong
 TILE_KERNEL(tile_large_f16_by_rows, __half, LargeTile, RowsAlongDepth, RowsAcrossDepth)
 TILE_KERNEL(tile_small_f16, __half, SmallTile, RowsAlongDepth, RowsAlongDepth)
 TILE_KERNEL(tile_small_f16_by_rows, __half, SmallTile, RowsAlongDepth, RowsAcrossDepth)
+TILE_KERNEL(tile_tall_f16, __half, TallTile, RowsAlongDepth, RowsAlongDepth)
 TILE_KERNEL(tile_flat_f16, __half, FlatTile, RowsAlongDepth, RowsAlongDepth)
 #undef TILE_KERNEL
 
@@ -81,6 +82,10 @@ __global__ void __launch_bounds__(128)
   windows<LargeTile>(x, w, y, images, side, filters);
 }
 __global__ void __launch_bounds__(64)
+    tile_tall_windows(const __half* x, const __half* w, __half* y, int images, int side, int filters) {
+  windows<TallTile>(x, w, y, images, side, filters);
+}
+__global__ void __launch_bounds__(64)
     tile_small_windows(const __half* x, const __half* w, __half* y, int images, int side, int filters) {
   windows<SmallTile>(x, w, y, images, side, filters);
 }
@@ -103,6 +108,8 @@ void launch_tiles(dim3 grid, cudaStream_t stream, const __half* a, const __half*
   (void)BRAID_LAUNCH(tile_small_f16_by_rows, grid, 64, SmallTile::kSharedBytes, stream, a, b, bias, c, m, n,
                      k);
   (void)BRAID_LAUNCH(tile_large_windows, grid, 128, LargeTile::kSharedBytes, stream, a, b, c, m, n, k);
+  (void)BRAID_LAUNCH(tile_tall_f16, grid, 64, TallTile::kSharedBytes, stream, a, b, bias, c, m, n, k);
+  (void)BRAID_LAUNCH(tile_tall_windows, grid, 64, TallTile::kSharedBytes, stream, a, b, c, m, n, k);
   (void)BRAID_LAUNCH(tile_small_windows, grid, 64, SmallTile::kSharedBytes, stream, a, b, c, m, n, k);
   (void)BRAID_LAUNCH(tile_flat_f16, grid, 128, FlatTile::kSharedBytes, stream, a, b, bias, c, m, n, k);
 }

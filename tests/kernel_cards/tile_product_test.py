@@ -22,6 +22,8 @@ TILES = {
     "tile_large_f16_by_rows": (3.5, 0.25),
     "tile_small_f16": (3.5, 0.375),
     "tile_small_f16_by_rows": (3.5, 0.375),
+    "tile_tall_f16": (3.5, 0.25),
+    "tile_tall_windows": (3.5, 0.25),
     "tile_large_windows": (3.5, 0.25),
     "tile_small_windows": (5.5, 0.375),  # finding the tap takes as long as for four times the products
     "tile_flat_f16": None,  # bound by the weights that it streams
