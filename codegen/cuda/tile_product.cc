@@ -193,13 +193,7 @@ class Writer {
                                                   : ir::numel(std::span(sizes).first(plan_.first_row_dim));
     launch.locals = {
         {"rows", host_expr(rows)}, {"columns", host_expr(columns)}, {"matrices", host_expr(matrices)}};
-    launch.variants = {
-        variant("FlatTile", "rows <= FlatTile::kRows"),
-        variant(
-            "TallTile",
-            "columns <= TallTile::kColumns && occupies_device(tile_grid<TallTile>(rows, columns, matrices))"),
-        variant("LargeTile", "occupies_device(tile_grid<LargeTile>(rows, columns, matrices))"),
-        variant("SmallTile", "")};
+    launch.variants = variants(rows, columns, matrices);
     return launch;
   }
 
@@ -297,13 +291,42 @@ class Writer {
     if (parts) k_.close();
   }
 
-  static Variant variant(const std::string& tile, const std::string& condition) {
-    return {.argument = tile,
+  // Whether there are as many tiles as processors, at the largest sizes and on a small GPU.
+  template <class Tile>
+  static bool may_occupy_device(Expr rows, Expr columns, Expr matrices) {
+    constexpr std::int64_t kFewProcessors = 16;
+    return rt::device::tile_grid<Tile>(ir::bounds(rows).max, ir::bounds(columns).max,
+                                       ir::bounds(matrices).max) >= kFewProcessors;
+  }
+
+  // Without those that no size of the dims needs, because nvcc compiles each.
+  static std::vector<Variant> variants(Expr rows, Expr columns, Expr matrices) {
+    using namespace rt::device;
+    const ir::Bounds of_rows = ir::bounds(rows), of_columns = ir::bounds(columns);
+    if (of_rows.max <= FlatTile::kRows) return {variant<FlatTile>("FlatTile", "")};
+    const auto occupies = [](const std::string& tile) {
+      return fmt::format("occupies_device(tile_grid<{}>(rows, columns, matrices))", tile);
+    };
+    std::vector<Variant> out;
+    if (of_rows.min <= FlatTile::kRows)
+      out.push_back(variant<FlatTile>("FlatTile", "rows <= FlatTile::kRows"));
+    if (of_columns.min <= TallTile::kColumns && may_occupy_device<TallTile>(rows, columns, matrices))
+      out.push_back(
+          variant<TallTile>("TallTile", "columns <= TallTile::kColumns && " + occupies("TallTile")));
+    if (of_columns.max > TallTile::kColumns && may_occupy_device<LargeTile>(rows, columns, matrices))
+      out.push_back(variant<LargeTile>("LargeTile", occupies("LargeTile")));
+    out.push_back(variant<SmallTile>("SmallTile", ""));
+    return out;
+  }
+
+  template <class Tile>
+  static Variant variant(const std::string& name, const std::string& condition) {
+    return {.argument = name,
             .condition = condition,
-            .grid = fmt::format("static_cast<unsigned>(tile_grid<{}>(rows, columns, matrices))", tile),
-            .block = tile + "::kThreads",
-            .shared = tile + "::kSharedBytes",
-            .max_shared = tile == "LargeTile" ? rt::device::LargeTile::kSharedBytes : 0};
+            .grid = fmt::format("static_cast<unsigned>(tile_grid<{}>(rows, columns, matrices))", name),
+            .block = name + "::kThreads",
+            .shared = name + "::kSharedBytes",
+            .max_shared = Tile::kSharedBytes};
   }
 
   const ir::Graph& graph_;
