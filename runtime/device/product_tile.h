@@ -28,7 +28,8 @@ struct ProductTile {
 using LargeTile = ProductTile<128, 128, 2, 2>;
 using TallTile = ProductTile<128, 64, 2, 1>;  // for few columns, as first layers have
 using SmallTile = ProductTile<64, 64, 1, 2>;
-using FlatTile = ProductTile<16, 128, 1, 4>;  // for the rows of a decoder's step
+// For the rows of a decoder's step, which streams weights: many blocks with many bytes in flight.
+using FlatTile = ProductTile<16, 64, 1, 2, 8>;
 
 // The number of blocks for so many matrices of results.
 template <class Tile>

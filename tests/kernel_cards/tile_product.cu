@@ -111,7 +111,7 @@ void launch_tiles(dim3 grid, cudaStream_t stream, const __half* a, const __half*
   (void)BRAID_LAUNCH(tile_tall_f16, grid, 64, TallTile::kSharedBytes, stream, a, b, bias, c, m, n, k);
   (void)BRAID_LAUNCH(tile_tall_windows, grid, 64, TallTile::kSharedBytes, stream, a, b, c, m, n, k);
   (void)BRAID_LAUNCH(tile_small_windows, grid, 64, SmallTile::kSharedBytes, stream, a, b, c, m, n, k);
-  (void)BRAID_LAUNCH(tile_flat_f16, grid, 128, FlatTile::kSharedBytes, stream, a, b, bias, c, m, n, k);
+  (void)BRAID_LAUNCH(tile_flat_f16, grid, 64, FlatTile::kSharedBytes, stream, a, b, bias, c, m, n, k);
 }
 
 }  // namespace braid_cuda_tile_product
