@@ -294,7 +294,7 @@ class Writer {
   // Whether there are as many tiles as processors, at the largest sizes and on a small GPU.
   template <class Tile>
   static bool may_occupy_device(Expr rows, Expr columns, Expr matrices) {
-    constexpr std::int64_t kFewProcessors = 16;
+    constexpr std::int64_t kFewProcessors = 8;
     return rt::device::tile_grid<Tile>(ir::bounds(rows).max, ir::bounds(columns).max,
                                        ir::bounds(matrices).max) >= kFewProcessors;
   }
