@@ -47,8 +47,7 @@ TEST_F(TileProducts, OfConvolutionsAreAsTheInterpreterSays) {
     const Case found_case = find_case(c.name);
     const std::string source = codegen::cuda::emit_cuda(found_case.build(), found_case.options).body;
     const bool pixels = source.find("ImageWindows") == std::string::npos;
-    EXPECT_THAT(source, HasSubstr(pixels ? "BRAID_TRY(gemm(" : "tile_convolution_kernel<"))
-        << c.name;
+    EXPECT_THAT(source, HasSubstr(pixels ? "BRAID_TRY(gemm(" : "tile_convolution_kernel<")) << c.name;
     for (const std::int64_t width : {9, 30}) {
       SCOPED_TRACE(fmt::format("{}, width {}", c.name, width));
       RunOptions options;
