@@ -35,6 +35,30 @@ class ConvolutionExpansion {
     for (const Window& w : k_.windows) taps_.emplace_back(w.taps);
   }
 
+  // The weights of the operation become rows [g, m, taps... * c].
+  std::vector<OpId> keep() {
+    TensorRef from{.buffer = k_.b.buffer, .offset = k_.b.offset};
+    std::vector<std::size_t> order = {0, spatial_ + 2};
+    for (std::size_t d = 1; d <= spatial_ + 1; ++d) order.push_back(d);
+    for (std::size_t d : order) {
+      from.sizes.push_back(k_.b.sizes[d]);
+      from.strides.push_back(k_.b.strides[d]);
+    }
+    const TensorRef rows = packer_.rows(from, 2, ops_);
+    TensorRef& weights = graph_[id_].as<Convolution>()->b;
+    weights.buffer = rows.buffer;
+    weights.offset = rows.offset;
+    weights.strides.front() = rows.strides[0];
+    weights.strides.back() = rows.strides[1];
+    Expr step = 1;
+    for (std::size_t d = spatial_ + 1; d > 0; --d) {
+      weights.strides[d] = step;
+      step = step * weights.sizes[d];
+    }
+    ops_.push_back(id_);
+    return std::move(ops_);
+  }
+
   std::vector<OpId> run() {
     if (k_.transposed) {
       transposed();
@@ -323,8 +347,10 @@ bool ExpandConvolutions::run(Schedule& schedule) const {
   const IdVector<OpId, bool> in_region = in_regions(graph);
   return replace_operations(schedule, [&](OpId id) -> std::optional<std::vector<OpId>> {
     const auto* k = graph[id].as<Convolution>();
-    if (k == nullptr || !becomes_product(*k)) return std::nullopt;
-    return ConvolutionExpansion(graph, id, packer, window_bytes, in_region[id]).run();
+    if (k == nullptr) return std::nullopt;
+    ConvolutionExpansion expansion(graph, id, packer, window_bytes, in_region[id]);
+    if (has_kernel && has_kernel(graph, *k)) return expansion.keep();
+    return becomes_product(*k) ? std::optional(expansion.run()) : std::nullopt;
   });
 }
 

@@ -9,6 +9,8 @@
 //                                                  y = reduction sum [n, p, q, m] over [kh, kw] {
 //                                                    load y.taps[...] }
 //
+//     y = convolution x, w    (the target's own)   y = convolution x, w.rows
+//
 // Groups are batch dimensions. Weights become rows of taps and channels (passes/pack_rows.h), like the
 // windows: channels-last images are read, and windows are stored, in that order.
 //
@@ -26,6 +28,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -41,6 +44,9 @@ struct ExpandConvolutions {
   std::int64_t min_terms = 64;
   std::int64_t min_filters = 8;
   std::int64_t window_bytes = std::int64_t{256} << 20;
+  // Whether a kernel of the target computes the convolution once its weights are rows of taps and channels.
+  // Null: none does.
+  std::function<bool(const ir::Graph&, const ir::Convolution&)> has_kernel = {};
 
   static std::vector<PassOption<ExpandConvolutions>> options() {
     return {{"min_terms", &ExpandConvolutions::min_terms, "sums of so many terms or less stay if"},

@@ -16,7 +16,7 @@ import sys
 
 import cubin
 import sass
-from kernel_launches import Launch, launches
+from kernel_launches import Launch, launches, with_tile_names
 from machine_file import UserError, load_gpu
 
 SKIPPED = 77
@@ -71,7 +71,7 @@ class Card:
 
 def kernel_name(mangled, readable):
     """(program, kernel) without parameters: ("gpt2", "softmax_kernel<true>")."""
-    text = re.sub(r"^void ", "", readable).replace("(anonymous namespace)::", "")
+    text = with_tile_names(re.sub(r"^void ", "", readable).replace("(anonymous namespace)::", ""))
     depth, end = 0, len(text)
     for k, c in enumerate(text):
         depth += (c == "<") - (c == ">")

@@ -12,6 +12,25 @@ _CALL = "BRAID_LAUNCH("
 _NAMESPACE = re.compile(r"^namespace (braid_cuda_\w+) \{", re.MULTILINE)
 _CONSTANT = re.compile(r"constexpr \w+ (k\w+) = (\d+)[;,]")
 _MOST_IN_ROW = 512  # Instance::block_for
+_TILE = re.compile(r"using (\w+) = ProductTile<([\d, ]+)>;")
+_STAGES, _BYTES_OF_LINE = 4, 64  # by default; of a stage (runtime/device/product_tile.h)
+
+
+def _tiles():
+    """Of each tile of a product: rows, columns, warps down, warps across, stages."""
+    text = (RUNTIME / "device" / "product_tile.h").read_text(encoding="utf-8")
+    found = {name: tuple(int(n) for n in numbers.split(",")) for name, numbers in _TILE.findall(text)}
+    return {name: numbers if len(numbers) == 5 else (*numbers, _STAGES) for name, numbers in found.items()}
+
+
+def with_tile_names(kernel):
+    """ "tile_product_kernel<LargeTile>", where a compiler says what the name stands for."""
+    names = {numbers: name for name, numbers in _tiles().items()}
+
+    def name_of(match):
+        return names.get(tuple(int(n) for n in match[1].split(",")), match[0])
+
+    return re.sub(r"\bbraid::rt::device::ProductTile<([\d, ]+)>\s*", name_of, kernel)
 
 
 @dataclasses.dataclass
@@ -39,7 +58,7 @@ def _arguments(text, begin):
 
 def _number(text, constants):
     """A product or sum of literals and known constants, or None."""
-    text = re.sub(r"(?:\w+::)*(k[A-Z]\w*)", lambda m: str(constants.get(m[1], "?")), text)
+    text = re.sub(r"(?:\w+::)*(k[A-Z]\w*)", lambda m: str(constants.get(m[0], constants.get(m[1], "?"))), text)
     text = re.sub(r"(?<=\d)[uUlL]+\b", "", text)
     if not re.fullmatch(r"[\d\s()*+\-/]+", text) or "**" in text:
         return None
@@ -72,6 +91,9 @@ def _constants(text):
             (name, int(value)) for name, value in _CONSTANT.findall(path.read_text(encoding="utf-8"))
         )
     found.update((name, int(value)) for name, value in _CONSTANT.findall(text))
+    for tile, (rows, columns, down, across, stages) in _tiles().items():
+        found[f"{tile}::kThreads"] = 32 * down * across
+        found[f"{tile}::kSharedBytes"] = stages * (rows + columns) * _BYTES_OF_LINE
     return found
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes bench/gpu/CARDS.md: the cards (scripts/kernel_cards.py) of the programs that a GPU bundle times, of two
-small models, and of a product on tensor cores.
+small models, and of products on tensor cores.
 
     scripts/python_run.sh scripts/update_kernel_cards.py [--check] build/release
     scripts/python_run.sh scripts/update_kernel_cards.py --models build/release     nvcc's time of GPT-2 and ResNet-50, nothing written
@@ -32,8 +32,9 @@ Written by `{command}`; a test fails if the code differs and names kernel and co
 {versions}
 
 [docs/cuda.md](../../docs/cuda.md#kernel-cards) explains the columns. The programs: those that the GPU bundle times as `kernel_*`
-(`tests/gpu_bundle/kernels.cc`; a product that the library computes has no kernel), GPT-2 with two layers, a small ResNet, and a product on
-tensor cores (`tests/kernel_cards/tile_product.cu`), whose tiles are small so that the emulated device runs it fast.
+(`tests/gpu_bundle/kernels.cc`; a product that the library computes has no kernel), GPT-2 with two layers, a small ResNet, and products on
+tensor cores (`tests/kernel_cards/tile_product.cu`): `product_*` has small tiles, so that the emulated device runs it fast, and `tile_*` has those of
+programs (`runtime/device/product_tile.h`). A loop with branches, or one of few turns that nvcc unrolls, has no figure per HMMA of its own.
 
 """
 KERNELS = (

@@ -45,6 +45,9 @@ class ProgramWriter {
     out.comm_bytes = memory.segment_bytes();
     out.precise = options_.precise;
     out.kernels = static_cast<int>(kernels.entries().size());
+    for (const KernelTable::Entry& entry : kernels.entries()) {
+      if (!entry.kernel.header.empty()) out.device_headers.insert(entry.kernel.header);
+    }
 
     text_ += fmt::format(
         "namespace braid_cuda_{} {{\nnamespace {{\n\nusing namespace braid::rt::cuda;\nusing namespace "
@@ -94,8 +97,7 @@ class ProgramWriter {
       for (std::size_t k = 0; k < entry.users.size() && k < kShown; ++k)
         text_ += "// " + c_comment(entry.users[k]) + "\n";
       if (entry.users.size() > kShown) text_ += fmt::format("// and {} more\n", entry.users.size() - kShown);
-      if (entry.kernel.spills) text_ += "template <bool in_shared>\n";
-      if (entry.kernel.packs) text_ += "template <int pack>\n";
+      if (!entry.kernel.varies.empty()) text_ += fmt::format("template <{}>\n", entry.kernel.varies);
       text_ += fmt::format("__global__ void {}({}) {{\n{}}}\n", entry.name, entry.kernel.parameters,
                            entry.kernel.body);
     }
@@ -271,11 +273,13 @@ class ProgramWriter {
     constexpr std::int64_t kWithoutAsking = 48 * 1024;
     std::string attributes;
     for (const KernelTable::Entry& entry : kernels.entries()) {
-      if (entry.max_shared <= kWithoutAsking && !entry.kernel.spills) continue;
-      attributes += fmt::format(
-          "    BRAID_TRY(cudaFuncSetAttribute({}{}, cudaFuncAttributeMaxDynamicSharedMemorySize, "
-          "most_shared({})));\n",
-          entry.name, entry.kernel.spills ? "<true>" : "", entry.max_shared);
+      for (const auto& [argument, most] : entry.max_shared) {
+        if (most <= kWithoutAsking) continue;
+        attributes += fmt::format(
+            "    BRAID_TRY(cudaFuncSetAttribute({}, cudaFuncAttributeMaxDynamicSharedMemorySize, "
+            "most_shared({})));\n",
+            instance_name(entry.name, argument), most);
+      }
     }
     if (!attributes.empty())
       text_ += "\n  bool set_up_kernels() override {\n" + attributes + "    return true;\n  }\n";
@@ -319,7 +323,12 @@ std::string cuda_source(std::span<const CudaProgram> programs) {
       "device\n";
   if (std::any_of(programs.begin(), programs.end(), [](const CudaProgram& p) { return p.peer_kernels; }))
     out += "#define BRAID_PEER_ACCESS  // kernels read peers' memory\n";
-  out += "#include \"runtime/cuda_instance.h\"\n\n";
+  out += "#include \"runtime/cuda_instance.h\"\n";
+  std::set<std::string> headers;
+  for (const CudaProgram& program : programs)
+    headers.insert(program.device_headers.begin(), program.device_headers.end());
+  for (const std::string& header : headers) out += fmt::format("#include \"{}\"\n", header);
+  out += "\n";
   std::set<std::string> written;
   for (const CudaProgram& program : programs) {
     for (const std::string& source : program.externs) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,9 +33,10 @@ struct CudaProgram {
   std::string name;  // as in the entry point
   std::string
       body;  // kernels, tables and step, in their own namespace, so that one file can hold several programs
-  std::vector<std::string> externs;  // sources of the extern kernels that it calls
-  std::string header;                // declares the entry point
-  std::uint64_t id = 0;              // of the compilation
+  std::vector<std::string> externs;      // sources of the extern kernels that it calls
+  std::set<std::string> device_headers;  // that its kernels need besides those of runtime/cuda_instance.h
+  std::string header;                    // declares the entry point
+  std::uint64_t id = 0;                  // of the compilation
   WeightLayout weights;
   std::map<int, int> aliased_outputs;  // output -> the input whose memory it shares
   std::int64_t arena_bytes = 0, comm_bytes = 0;

@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/kernel.h"
 #include "codegen/cuda/scalar.h"
+#include "codegen/cuda/tile_product.h"
 #include "ir/error.h"
 #include "ir/post_ops.h"
 #include "ir/typing.h"
@@ -189,16 +190,12 @@ void add_levels(std::string& text, const std::vector<Batch>& levels) {
   add_field(text, "level", "{" + steps + "}");
 }
 
-}  // namespace
-
-std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product) {
-  const std::optional<Operands> operands = operands_of(graph, product);
-  if (!operands) return kAnyEpilogue;
+std::size_t library_steps(const ir::Graph& graph, const ir::Product& product, const Operands& operands) {
   // The library rounds sums to the type of the operands or not at all.
   const DType in = graph[product.a.buffer].dtype, out = graph[product.out.buffer].dtype;
   if (out != in && out != DType::f32) return 0;
   // Arrays of pointers come without epilogues.
-  const bool by_pointers = unfolded_batches(product, operands->a, operands->d) > 1;
+  const bool by_pointers = unfolded_batches(product, operands.a, operands.d) > 1;
   std::size_t taken = 0;
   bool bias = false, residual = false;
   for (const ir::PostOp& op : product.post_ops) {
@@ -214,13 +211,30 @@ std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product) {
       // A bias lies at a multiple of 16 bytes. A column-major output is computed as its transpose, in which
       // the bias would run along the rows.
       if (&given == &bias &&
-          (operands->d.transposed ||
+          (operands.d.transposed ||
            !offset_bytes(graph, added, ir::operand_offset(graph, product, op)).is_constant(0)))
         return taken;
     }
     ++taken;
   }
   return taken;
+}
+
+}  // namespace
+
+ProductKernel kernel_of(const ir::Graph& graph, const ir::Product& product) {
+  const std::optional<Operands> operands = operands_of(graph, product);
+  if (!operands) return ProductKernel::naive;
+  const bool finishes =
+      !product.epilogue ||
+      (ir::named_to_the_end(product) && library_steps(graph, product, *operands) == product.post_ops.size());
+  return !finishes && takes_tile_product(graph, product) ? ProductKernel::tile : ProductKernel::library;
+}
+
+std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product) {
+  return kernel_of(graph, product) == ProductKernel::library
+             ? library_steps(graph, product, *operands_of(graph, product))
+             : kAnyEpilogue;
 }
 
 std::string why_not_library(const ir::Graph& graph, const ir::Product& product) {

@@ -1,6 +1,7 @@
 // ir::Gemm in terms of the matrix library (runtime/cuda_gemm.h).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,9 +12,15 @@
 
 namespace braid::codegen::cuda {
 
-// Returns how many of the product's named steps the library applies: activation(acc + bias[column] +
-// residual) or a part of it. Returns kAnyEpilogue if the library does not support the product (its types, or
-// operands that are not matrices with a leading dimension): naive_gemm_kernel computes those.
+enum class ProductKernel : std::uint8_t {
+  library,
+  tile,  // codegen/cuda/tile_product.h: the library has the product, and not the whole epilogue
+  naive  // codegen/cuda/naive_gemm.h: the library does not have it
+};
+ProductKernel kernel_of(const ir::Graph& graph, const ir::Product& product);
+
+// Returns how many of the product's named steps its kernel applies: for the library, activation(acc +
+// bias[column] + residual) or a part of it; otherwise kAnyEpilogue.
 std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product);
 
 // Returns the operands that must be copied because they are no matrices with a leading dimension; all of them

@@ -52,14 +52,21 @@ std::string value_name(const ir::LoopBody& body, ir::ValueId v) {
 std::string host_expr(Expr e) { return c_expr(e, host_style()); }
 std::string host_operand(Expr e) { return c_operand(e, host_style()); }
 
-std::string KernelTable::add(const std::string& wanted, const Kernel& kernel, const std::string& user,
-                             std::int64_t max_shared) {
-  const std::string text = kernel.parameters + "\n" + kernel.body;
+std::string instance_name(const std::string& name, const std::string& argument) {
+  return argument.empty() ? name : fmt::format("{}<{}>", name, argument);
+}
+
+std::string KernelTable::add(const Launch& launch, const std::string& user) {
+  const std::string text = launch.kernel.parameters + "\n" + launch.kernel.body;
   const auto [at, fresh] = by_text_.emplace(text, entries_.size());
-  if (fresh) entries_.push_back({names_.unique(c_identifier(wanted) + "_kernel"), kernel, {}, 0});
+  if (fresh)
+    entries_.push_back({names_.unique(c_identifier(launch.wanted_name) + "_kernel"), launch.kernel, {}, {}});
   Entry& entry = entries_[at->second];
   entry.users.push_back(user);
-  entry.max_shared = std::max(entry.max_shared, max_shared);
+  for (const Variant& variant : launch.variants) {
+    std::int64_t& most = entry.max_shared[variant.argument];
+    most = std::max(most, variant.max_shared);
+  }
   return entry.name;
 }
 
@@ -213,7 +220,8 @@ Launch KernelBuilder::finish() {
     add("unsigned char* spilled", "spilled()");
     add("int64_t spilled_bytes", "rows");
   }
-  out.kernel.spills = spills_;
+  out.spills = spills_;
+  if (spills_) out.kernel.varies = "bool in_shared";
   out.checks_indices = checks_indices_;
   out.buffers = buffer_ids_;
   out.kernel.body = text_;

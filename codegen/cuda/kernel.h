@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/c_expr.h"
@@ -16,27 +17,37 @@ namespace braid::codegen::cuda {
 struct Kernel {
   std::string parameters;  // "const float* in0, float* out0, int dim_batch"
   std::string body;        // lines, indented by two spaces
-  bool spills = false;     // a template over where its rows are: in shared memory, or in the workspace
-  bool packs = false;      // a template over the elements of a pack
+  std::string varies;      // its template parameter: "int pack"; empty: it is no template
+  std::string header;      // of runtime/device/, if cuda_instance.h does not include it
 };
 
-// How the step function launches a kernel. All texts are C expressions over the step's dims (`dim_batch`,
-// int64_t).
+// One way to launch a kernel. All texts are C expressions over the step's dims (`dim_batch`, int64_t), the
+// launch's count and its locals.
+struct Variant {
+  std::string argument;   // of the template
+  std::string condition;  // for this variant, if those before do not apply; the last one has none
+  std::string grid;
+  std::string block;
+  std::string shared = "0";  // bytes
+  std::int64_t max_shared = 0;
+};
+
+// How the step function launches a kernel: by the first variant whose condition holds.
 struct Launch {
   std::string wanted_name;
   Kernel kernel;
   std::vector<std::string> arguments;  // one per parameter; buffers as "$k", the k-th of `buffers`
   std::vector<ir::BufferId> buffers;
   std::string count;  // of points or rows; there is no launch for 0
-  std::string grid;   // over `count`; may name `pack`
-  std::string block;
-  std::string shared = "0";  // bytes
-  std::int64_t max_shared = 0;
-  std::int64_t pack = 1;
-  std::string
-      packs_if;  // of a kernel with `packs`: whether it takes packs of `pack`, otherwise of one element
+  std::vector<std::pair<std::string, std::string>>
+      locals;  // int64_t names for conditions and sizes: {"rows", "64"}
+  std::vector<Variant> variants;
+  bool spills = false;  // rows of `rows` bytes lie in the workspace if they do not fit in shared memory
   bool checks_indices = false;  // has the parameters `error` and `site`; the arguments hold "$site"
 };
+
+// "le_kernel<8>", or the name of a kernel that is no template.
+std::string instance_name(const std::string& name, const std::string& argument);
 
 // Kernels by text: those that differ only in their name are emitted once, under the first one's name.
 class KernelTable {
@@ -44,12 +55,11 @@ class KernelTable {
   struct Entry {
     std::string name;
     Kernel kernel;
-    std::vector<std::string> users;  // operations, in order
-    std::int64_t max_shared = 0;
+    std::vector<std::string> users;                  // operations, in order
+    std::map<std::string, std::int64_t> max_shared;  // bytes, by the template's argument
   };
-  // Returns the kernel's name: `wanted`, made a unique identifier.
-  std::string add(const std::string& wanted, const Kernel& kernel, const std::string& user,
-                  std::int64_t max_shared);
+  // Returns the kernel's name: `wanted_name`, made a unique identifier.
+  std::string add(const Launch& launch, const std::string& user);
   const std::vector<Entry>& entries() const { return entries_; }
 
  private:

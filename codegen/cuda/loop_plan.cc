@@ -14,6 +14,7 @@
 #include "codegen/cuda/pack_rule.h"
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/strided_view.h"
 
 namespace braid::codegen::cuda {
 namespace {
@@ -61,6 +62,25 @@ class Planner {
       member.folds = !member.row && member.loops.is_reduction();
       plan_.members.push_back(std::move(member));
     }
+  }
+
+  Planner(const ir::Graph& graph, const ir::Product& product, std::int64_t most_pack)
+      : graph_(graph), pool_(*graph.pool), most_pack_(most_pack) {
+    Member member;
+    member.out = product.out.buffer;
+    member.loops.sizes = product.out.sizes;
+    member.loops.store_index = ir::element_of(graph, product.out);
+    member.loops.body = *product.epilogue;
+    member.values.resize(member.loops.body.instrs.size());
+    plan_.outer = product.out.sizes;
+    plan_.lane = plan_.outer.size() - 1;
+    plan_.members = {std::move(member)};
+  }
+
+  LoopPlan plan_epilogue() {
+    share_dimensions();
+    share_elements(false);
+    return std::move(plan_);
   }
 
   LoopPlan plan(std::int64_t portable_shared_bytes) {
@@ -308,7 +328,7 @@ class Planner {
         const ir::Instr& instr = m.loops.body.instrs[k];
         Value& value = m.values[k];
         value.kept_load = -1;
-        value.level = level_of(m, instr.index);
+        value.level = instr.code == OpCode::acc ? Level::element : level_of(m, instr.index);
         if (value.writer >= 0 && !plan_.by_rows()) value.level = Level::element;
         for (ir::ValueId v : instr.operands)
           value.level = std::max(value.level, m.values[static_cast<std::size_t>(v.index)].level);
@@ -419,7 +439,7 @@ class Planner {
     std::int64_t most = 1;
     if (const std::vector<std::int64_t> sizes = streamed_sizes(); !sizes.empty()) {
       const auto [narrowest, widest] = std::ranges::minmax(sizes);
-      most = std::min(kPackBytes / narrowest, 2 * kPackBytes / widest);
+      most = std::min({kPackBytes / narrowest, 2 * kPackBytes / widest, most_pack_});
     }
     const std::int64_t all = single_bytes(1, false);
     std::int64_t best = 1;
@@ -632,6 +652,7 @@ class Planner {
 
   const ir::Graph& graph_;
   ir::ExprPool& pool_;
+  std::int64_t most_pack_ = kPackBytes;
   LoopPlan plan_;
 };
 
@@ -644,6 +665,10 @@ Expr LoopPlan::Member::extent() const {
 LoopPlan plan_loops(const ir::Graph& graph, const ir::FusedLoops& fused, std::span<const ir::BufferId> local,
                     std::int64_t portable_shared_bytes) {
   return Planner(graph, fused, local).plan(portable_shared_bytes);
+}
+
+LoopPlan plan_epilogue(const ir::Graph& graph, const ir::Product& product, std::int64_t most) {
+  return Planner(graph, product, most).plan_epilogue();
 }
 
 LoopPlan plan_loops(const ir::Graph& graph, ir::OpId op) {

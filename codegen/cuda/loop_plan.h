@@ -98,6 +98,9 @@ LoopPlan plan_loops(const ir::Graph& graph, const ir::FusedLoops& fused, std::sp
                     std::int64_t portable_shared_bytes);
 // A single loop as a node of one member.
 LoopPlan plan_loops(const ir::Graph& graph, ir::OpId op);
+// The epilogue of a product as a loop over its results, in packs of at most `most` columns. Its dimensions
+// are those of the result, and the packs need no conditions.
+LoopPlan plan_epilogue(const ir::Graph& graph, const ir::Product& product, std::int64_t most);
 
 // "points, packs of 8 along i1": a comment over the kernel.
 std::string to_string(const LoopPlan& plan);

@@ -76,43 +76,51 @@ class LoopWriter {
   // --------------------------------------------------------------------------------------------- launch
 
   void describe_launch(Launch& launch) const {
-    launch.kernel.packs = !plan_.multiples.empty();
-    launch.pack = plan_.pack;
-    std::vector<std::string> conditions;
-    for (Expr e : plan_.multiples)
-      conditions.push_back(fmt::format("{} % {} == 0", host_operand(e), plan_.pack));
-    launch.packs_if = fmt::format("{}", fmt::join(conditions, " && "));
-    switch (plan_.shape) {
-      case Shape::points:
-        launch.grid = launch.kernel.packs ? fmt::format("grid_for(count, {} * pack)", kThreads)
-                                          : fmt::format("grid_for(count, {})", kThreads * plan_.pack);
-        launch.block = std::to_string(kThreads);
-        break;
-      case Shape::columns:
-        launch.grid = fmt::format("grid_for(count, kWarpSize * {})", pack_text());
-        launch.block = "dim3(kWarpSize, kColumnParts)";
-        break;
-      case Shape::tiles:
-        launch.grid = fmt::format("grid_for(tile_count({}, {}, {}, {}), 1)",
-                                  host_expr(ir::numel(other_sizes())), host_expr(plan_.outer[plan_.lane]),
-                                  host_expr(plan_.outer[plan_.across]), pack_text());
-        launch.block = std::to_string(kThreads);
-        break;
-      case Shape::warp_rows:
-        launch.grid = fmt::format("grid_for(count, {})", kWarps);
-        launch.block = fmt::format("dim3(32, {})", kWarps);
-        break;
-      case Shape::block_rows:
-        launch.grid = "grid_for(count, 1)";
-        launch.block = fmt::format("block_for({})", host_expr(ir::ceil_div(longest_row(), in_one_turn())));
-        launch.shared = host_expr(plan_.shared_bytes);
-        launch.max_shared = ir::bounds(plan_.shared_bytes).max;
-        break;
+    if (launch.spills) {
+      Variant spilled = variant(1);
+      launch.locals = {{"rows", spilled.shared}};
+      launch.variants = {spilled, spilled};
+      launch.variants[0].argument = "true", launch.variants[0].condition = "fits_shared(rows)";
+      launch.variants[0].shared = "rows";
+      launch.variants[1].argument = "false", launch.variants[1].grid = "spill_blocks(count)";
+      launch.variants[1].shared = "0", launch.variants[1].max_shared = 0;
+    } else if (plan_.multiples.empty()) {
+      launch.variants = {variant(plan_.pack)};
+    } else {
+      launch.kernel.varies = "int pack";
+      std::vector<std::string> conditions;
+      for (Expr e : plan_.multiples)
+        conditions.push_back(fmt::format("{} % {} == 0", host_operand(e), plan_.pack));
+      launch.variants = {variant(plan_.pack), variant(1)};
+      launch.variants[0].argument = std::to_string(plan_.pack);
+      launch.variants[0].condition = fmt::format("{}", fmt::join(conditions, " && "));
+      launch.variants[1].argument = "1";
     }
   }
 
-  // The pack in the launch text; step.cc replaces the word `pack` if there are two kernels.
-  std::string pack_text() const { return plan_.multiples.empty() ? std::to_string(plan_.pack) : "pack"; }
+  Variant variant(std::int64_t pack) const {
+    switch (plan_.shape) {
+      case Shape::points:
+        break;
+      case Shape::columns:
+        return {.grid = fmt::format("grid_for(count, kWarpSize * {})", pack),
+                .block = "dim3(kWarpSize, kColumnParts)"};
+      case Shape::tiles:
+        return {.grid = fmt::format("grid_for(tile_count({}, {}, {}, {}), 1)",
+                                    host_expr(ir::numel(other_sizes())), host_expr(plan_.outer[plan_.lane]),
+                                    host_expr(plan_.outer[plan_.across]), pack),
+                .block = std::to_string(kThreads)};
+      case Shape::warp_rows:
+        return {.grid = fmt::format("grid_for(count, {})", kWarps),
+                .block = fmt::format("dim3(32, {})", kWarps)};
+      case Shape::block_rows:
+        return {.grid = "grid_for(count, 1)",
+                .block = fmt::format("block_for({})", host_expr(ir::ceil_div(longest_row(), in_one_turn()))),
+                .shared = host_expr(plan_.shared_bytes),
+                .max_shared = ir::bounds(plan_.shared_bytes).max};
+    }
+    return {.grid = fmt::format("grid_for(count, {})", kThreads * pack), .block = std::to_string(kThreads)};
+  }
 
   Expr longest_row() const {
     Expr longest = 1;

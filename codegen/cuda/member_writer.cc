@@ -22,8 +22,9 @@ using Shape = LoopPlan::Shape;
 
 }  // namespace
 
-MemberWriter::MemberWriter(const ir::Graph& graph, const LoopPlan& plan, KernelBuilder& kernel)
-    : graph_(graph), plan_(plan), k_(kernel), index_(kernel.index_type()) {
+MemberWriter::MemberWriter(const ir::Graph& graph, const LoopPlan& plan, KernelBuilder& kernel,
+                           std::string acc)
+    : graph_(graph), plan_(plan), k_(kernel), index_(kernel.index_type()), acc_(std::move(acc)) {
   for (const Member& m : plan.members) element_loops_.push_back(in_terms_of_elements(m));
 }
 
@@ -100,7 +101,8 @@ void MemberWriter::define(std::size_t m, std::size_t k) {
     k_.line(fmt::format("const {} v{} = {};", value_type(loops.body.instrs[k].dtype), k,
                         form_text(loops.body, k, form)));
   } else {
-    k_.define(loops.body, k, loops.sizes, [&](const ir::Instr&) { return load_text(m, k); });
+    k_.define(
+        loops.body, k, loops.sizes, [&](const ir::Instr&) { return load_text(m, k); }, acc_);
   }
   if (const std::string reciprocal = reciprocal_text(member, k); !reciprocal.empty()) k_.line(reciprocal);
 }

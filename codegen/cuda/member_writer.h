@@ -19,7 +19,8 @@ namespace braid::codegen::cuda {
 
 class MemberWriter {
  public:
-  MemberWriter(const ir::Graph& graph, const LoopPlan& plan, KernelBuilder& kernel);
+  // `acc` is the text of the sum of element e, for the epilogue of a product.
+  MemberWriter(const ir::Graph& graph, const LoopPlan& plan, KernelBuilder& kernel, std::string acc = {});
 
   // `valid`, if the lanes have `extent` elements and the pack begins at `at`.
   void write_valid(ir::Expr extent, const std::string& at);
@@ -66,6 +67,7 @@ class MemberWriter {
   const LoopPlan& plan_;
   KernelBuilder& k_;
   const char* index_;
+  std::string acc_;
   std::vector<ir::Loops> element_loops_;  // per member: indices of elements in the place of those of packs
 };
 

@@ -68,8 +68,7 @@ Launch naive_gemm_kernel(const ir::Graph& graph, ir::OpId op) {
   Launch launch = k.finish();
   launch.wanted_name = "product";
   launch.count = host_expr(ir::numel(sizes));
-  launch.grid = "grid_for(count, 256)";
-  launch.block = "256";
+  launch.variants = {{.grid = "grid_for(count, 256)", .block = "256"}};
   return launch;
 }
 

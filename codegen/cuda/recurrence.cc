@@ -59,8 +59,8 @@ Launch recurrence_kernel(const ir::Graph& graph, ir::OpId op) {
   Launch launch = k.finish();
   launch.wanted_name = to_string(r.cell);
   launch.count = host_expr(r.gates.sizes[1]);
-  launch.grid = "grid_for(count, 1)";
-  launch.block = fmt::format("block_for({})", host_expr(r.weights.sizes[0]));
+  launch.variants = {
+      {.grid = "grid_for(count, 1)", .block = fmt::format("block_for({})", host_expr(r.weights.sizes[0]))}};
   return launch;
 }
 

@@ -12,6 +12,7 @@
 #include "codegen/cuda/peer_kernels.h"
 #include "codegen/cuda/recurrence.h"
 #include "codegen/cuda/scalar.h"
+#include "codegen/cuda/tile_product.h"
 #include "codegen/extern_call.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
@@ -159,6 +160,8 @@ class StepWriter {
       write_loops(plan_loops(graph_, op), std::span(&op, 1));
     } else if (graph_[op].as<ir::Gemm>() != nullptr) {
       write_gemm(op);
+    } else if (graph_[op].as<ir::Convolution>() != nullptr) {
+      write_launch(tile_product_kernel(graph_, op, options_.precise), std::span(&op, 1));
     } else if (graph_[op].as<ir::Recurrence>() != nullptr) {
       write_launch(recurrence_kernel(graph_, op), std::span(&op, 1));
     } else if (const auto* kernel = graph_[op].as<ir::ExternKernel>()) {
@@ -169,8 +172,7 @@ class StepWriter {
   }
 
   void write_launch(const Launch& launch, std::span<const ir::OpId> ops) {
-    const std::string name =
-        kernels_.add(launch.wanted_name, launch.kernel, node_names(graph_, ops), launch.max_shared);
+    const std::string name = kernels_.add(launch, node_names(graph_, ops));
     std::string arguments;
     for (const std::string& argument : launch.arguments) {
       std::string text = argument;
@@ -182,46 +184,25 @@ class StepWriter {
       arguments += ", " + text;
     }
     if (launch.checks_indices) out_.index_sites.push_back(node_names(graph_, ops));
-    if (launch.kernel.spills) {
-      write_spilling_launch(launch, name, arguments);
-      return;
-    }
-    const auto launch_of = [&](const std::string& kernel, const std::string& grid) {
-      line(fmt::format("  BRAID_TRY(BRAID_LAUNCH({}, {}, {}, {}, compute_{}));", kernel, grid, launch.block,
-                       launch.shared, arguments));
-    };
-    if (!launch.kernel.packs) {
-      line(fmt::format("if (const int64_t count = {}; count > 0) {{", launch.count));
-      launch_of(name, launch.grid);
-    } else {
-      line(fmt::format("if (const int64_t count = {}; count > 0 && {}) {{", launch.count, launch.packs_if));
-      launch_of(fmt::format("{}<{}>", name, launch.pack), grid_with(launch, launch.pack));
-      line("} else if (count > 0) {");
-      launch_of(name + "<1>", grid_with(launch, 1));
+    if (launch.spills) note_spilled_rows(launch);
+    std::string declared = "count = " + launch.count;
+    for (const auto& [local, value] : launch.locals) declared += fmt::format(", {} = {}", local, value);
+    std::string begin = fmt::format("if (const int64_t {}; ", declared);
+    for (const Variant& variant : launch.variants) {
+      const std::string condition = variant.condition.empty() ? "" : " && " + variant.condition;
+      line(fmt::format("{}count > 0{}) {{", begin, condition));
+      line(fmt::format("  BRAID_TRY(BRAID_LAUNCH({}, {}, {}, {}, compute_{}));",
+                       instance_name(name, variant.argument), variant.grid, variant.block, variant.shared,
+                       arguments));
+      begin = "} else if (";
     }
     line("}");
   }
 
-  static std::string grid_with(const Launch& launch, std::int64_t pack) {
-    std::string grid = launch.grid;
-    if (const std::size_t at = grid.find("pack"); at != std::string::npos)
-      grid.replace(at, 4, std::to_string(pack));
-    return grid;
-  }
-
-  // Launches the variant that keeps its rows where the device has room for them.
-  void write_spilling_launch(const Launch& launch, const std::string& name, const std::string& arguments) {
-    const std::string rows = fmt::format("{{{}, {}}}", launch.count, launch.shared);
+  void note_spilled_rows(const Launch& launch) {
+    const std::string rows = fmt::format("{{{}, {}}}", launch.count, launch.locals.at(0).second);
     if (std::find(out_.spilled_rows.begin(), out_.spilled_rows.end(), rows) == out_.spilled_rows.end())
       out_.spilled_rows.push_back(rows);
-    line(fmt::format("if (const int64_t count = {}, rows = {}; count > 0 && fits_shared(rows)) {{",
-                     launch.count, launch.shared));
-    line(fmt::format("  BRAID_TRY(BRAID_LAUNCH({}<true>, {}, {}, rows, compute_{}));", name, launch.grid,
-                     launch.block, arguments));
-    line("} else if (count > 0) {");
-    line(fmt::format("  BRAID_TRY(BRAID_LAUNCH({}<false>, spill_blocks(count), {}, 0, compute_{}));", name,
-                     launch.block, arguments));
-    line("}");
   }
 
   void write_extern(const ir::ExternKernel& kernel) {
@@ -232,6 +213,10 @@ class StepWriter {
   }
 
   void write_gemm(ir::OpId op) {
+    if (kernel_of(graph_, *graph_[op].as<ir::Gemm>()) == ProductKernel::tile) {
+      write_launch(tile_product_kernel(graph_, op, options_.precise), std::span(&op, 1));
+      return;
+    }
     const std::optional<GemmPlan> plan = plan_gemm(graph_, op, memory_);
     if (!plan) {
       line("// Not a product that the matrix library takes: " +

@@ -7,6 +7,7 @@
 #include "codegen/cuda/gemm.h"
 #include "codegen/cuda/loop_plan.h"
 #include "codegen/cuda/supported.h"
+#include "codegen/cuda/tile_product.h"
 #include "codegen/cuda/write_program.h"
 #include "ir/collective_table.h"
 #include "passes/align_weights.h"
@@ -22,10 +23,16 @@ namespace braid::codegen::cuda {
 KernelLimits kernel_limits(const CudaOptions& options) {
   return {.post_ops = post_ops_taken,
           .packed = packed_operands,
-          .one_kernel = [options](const ir::Graph& graph, const ir::FusedLoops& fused) {
-            const LoopPlan plan = plan_loops(graph, fused, {}, options.portable_shared_bytes);
-            return ir::bounds(plan.shared_bytes).max <= options.max_shared_bytes;
-          }};
+          .one_kernel =
+              [options](const ir::Graph& graph, const ir::FusedLoops& fused) {
+                const LoopPlan plan = plan_loops(graph, fused, {}, options.portable_shared_bytes);
+                return ir::bounds(plan.shared_bytes).max <= options.max_shared_bytes;
+              },
+          .window_kernel =
+              [](const ir::Graph& graph, const ir::Operation& op) {
+                const auto* convolution = op.as<ir::Convolution>();
+                return convolution != nullptr && takes_tile_convolution(graph, *convolution);
+              }};
 }
 
 bool OneIssueOrder::run(ir::Schedule& schedule) const {
@@ -55,7 +62,8 @@ Target target() {
       .has_precise = true,
       .has_standalone = true,
       .first = {OneIssueOrder()},
-      .after_layouts = {passes::ExpandAttention(), passes::ExpandConvolutions(),
+      .after_layouts = {passes::ExpandAttention(),
+                        passes::ExpandConvolutions{.has_kernel = prefers_tile_convolution},
                         passes::MergeProducts{.steps_taken = post_ops_taken}, passes::NarrowResults(),
                         passes::PadResults(), passes::AlignWeights(), passes::SplitReductions()},
       .limits = kernel_limits(),

@@ -61,6 +61,8 @@ class Instance {
     const int64_t wanted = (count + per_block - 1) / per_block;
     return static_cast<unsigned>(wanted < max_grid_ ? wanted : max_grid_);
   }
+  // Whether so many blocks give all of the device's processors work.
+  bool occupies_device(int64_t blocks) const { return 2 * blocks >= most_spilling_; }
   // The number of blocks of a kernel that reads peers' memory: one per chunk that its threads move at once.
   static unsigned peer_blocks(int64_t bytes) {
     const int64_t wanted = (bytes + 16 * device::kPeerThreads - 1) / (16 * device::kPeerThreads);
@@ -133,7 +135,7 @@ class Instance {
   char* rank_weights_ = nullptr;
   int* error_flag_ = nullptr;  // INT_MAX - site of the first index check that failed; 0: none
   int64_t max_grid_ = 1;
-  int64_t most_spilling_ = 1;  // blocks
+  int64_t most_spilling_ = 1;  // blocks: two per processor
   int64_t most_shared_ = 0;    // bytes of rows, per block
   const int64_t* dims_ = nullptr;
   void* workspace_ = nullptr;

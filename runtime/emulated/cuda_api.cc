@@ -347,10 +347,10 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrWarpSize:
       *value = kLanes;
       return cudaSuccess;
-    // The values of an H100, which the emulated device stands for.
     case cudaDevAttrMultiProcessorCount:
-      *value = 132;
+      *value = options().processors;
       return cudaSuccess;
+    // The values of an H100.
     case cudaDevAttrComputeCapabilityMajor:
       *value = 9;
       return cudaSuccess;

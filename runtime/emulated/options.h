@@ -19,6 +19,7 @@ struct Options {
   // one host thread can drive several ranks.
   bool deterministic = false;        // BRAID_EMULATED_DETERMINISTIC
   size_t shared_bytes = 227 * 1024;  // BRAID_EMULATED_SHARED_KB: of a block, after cudaFuncSetAttribute
+  int processors = 132;              // multiprocessors: those of an H100, which the device stands for
   bool symmetric = true;  // BRAID_EMULATED_SYMMETRIC: 0: no hardware for it, windows are local registrations
   bool misaligned_pointers =
       true;  // BRAID_EMULATED_MISALIGNED_POINTERS: 0: arrays of pointers as before cuBLASLt 13.1

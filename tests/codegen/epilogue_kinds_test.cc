@@ -55,9 +55,16 @@ std::vector<std::string> in_cuda(const ir::Schedule& schedule) {
   const std::vector<std::string> problems = lines_with(source, "    products[");
   std::vector<std::string> out;
   std::istringstream in(source);
+  bool chooses = false;
   for (std::string line; std::getline(in, line);) {
     if (line.find("// Not a product that the matrix library takes") != std::string::npos)
       out.push_back("not the library's");
+    // The first of the launches among which a step chooses.
+    chooses |= line.find("if (const int64_t count = ") != std::string::npos;
+    if (chooses && line.find("BRAID_LAUNCH(tile_product") != std::string::npos) {
+      out.push_back("own kernel");
+      chooses = false;
+    }
     const std::string index = word_after(line, "BRAID_TRY(gemm(");
     if (index.empty()) continue;
     const std::string& problem = problems.at(static_cast<std::size_t>(std::stoi(index)));

@@ -26,6 +26,7 @@ std::vector<Case> cases() {
   add_extern_cases(out);
   add_recurrence_cases(out);
   add_attention_cases(out);
+  add_tile_product_cases(out);
   add_lost_peer_cases(out);
   add_plan_fault_cases(out);
   add_size_cases(out);

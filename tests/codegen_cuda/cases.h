@@ -47,6 +47,7 @@ void add_peer_cases(std::vector<Case>& out);
 void add_extern_cases(std::vector<Case>& out);
 void add_recurrence_cases(std::vector<Case>& out);
 void add_attention_cases(std::vector<Case>& out);
+void add_tile_product_cases(std::vector<Case>& out);
 void add_plan_fault_cases(std::vector<Case>& out);
 void add_size_cases(std::vector<Case>& out);
 void add_lost_peer_cases(std::vector<Case>& out);
@@ -102,6 +103,15 @@ RandomWindows planned_attention(const AttentionCase& c);
 // A schedule in program order with a memory plan. Each list in `fused` becomes one node.
 ir::Schedule planned(ir::Graph graph, const std::vector<ir::OpId>& order,
                      const std::vector<std::vector<ir::OpId>>& fused = {});
+
+struct TileProductCase {
+  std::string name;
+  std::uint64_t seed = 0;  // even: f16, odd: bf16
+};
+std::vector<TileProductCase> tile_product_cases();
+ir::Schedule planned_tile_product(const TileProductCase& c);  // of dims `rows` and `batch`
+std::vector<TileProductCase> tile_convolution_cases();
+ir::Schedule planned_tile_convolution(const TileProductCase& c);  // of dims `images` and `width`
 
 // Lowering with shorthands.
 class Net {

@@ -17,6 +17,9 @@ struct Mutant {
   // Why the change does no harm; otherwise the emulated device must find it.
   std::string harmless;
 };
+// A product with both ways of operands (tests/codegen_cuda/tile_product_cases.cc).
+inline constexpr const char* kTileProductBase = "tile_product_mutated";
+inline constexpr const char* kTileConvolutionBase = "tile_convolution_mutated";
 // In a fixed order. A copy without a change stands first for each case.
 std::vector<Mutant> mutants();
 

@@ -39,8 +39,9 @@ TEST_P(Mutants, AreFoundUnlessTheChangeDoesNoHarm) {
 INSTANTIATE_TEST_SUITE_P(Cuda, Mutants,
                          ::testing::Values("softmax_large_row", "softmax_f16", "sliced_rows",
                                            "layernorm_long", "fused_rows_of_folds", "long_rows",
-                                           "fused_columns", "split_sums", "transposes_f16",
-                                           "peers_2_any_size_one_shot", "peers_2_any_size_two_shot"),
+                                           "fused_columns", "split_sums", "transposes_f16", kTileProductBase,
+                                           kTileConvolutionBase, "peers_2_any_size_one_shot",
+                                           "peers_2_any_size_two_shot"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A product on tensor cores (tile_product.cu) as nvcc makes it for sm_80 and sm_90. Exit code 77 where nvcc or nvdisasm is missing."""
+"""Products on tensor cores (tile_product.cu) as nvcc makes them for sm_80 and sm_90. Exit code 77 where nvcc or nvdisasm is missing."""
 
 import pathlib
 import re
@@ -15,6 +15,19 @@ from machine_file import load_gpu
 SOURCE = HERE / "tile_product.cu"
 KERNELS = ["product_bf16", "product_f16", "product_f16_by_rows", "product_s8", "product_tf32"]
 INSTRUCTIONS_PER_PRODUCT = 20  # the tiles are small: 17 of nvcc 13.0 for sm_90
+# Those of programs, with the most instructions and ldmatrix per product.
+TILES = {
+    "tile_large_bf16": (3.5, 0.25),
+    "tile_large_f16": (3.5, 0.25),
+    "tile_large_f16_by_rows": (3.5, 0.25),
+    "tile_small_f16": (3.5, 0.375),
+    "tile_small_f16_by_rows": (3.5, 0.375),
+    "tile_tall_f16": (3.5, 0.25),
+    "tile_tall_windows": (3.5, 0.25),
+    "tile_large_windows": (3.5, 0.25),
+    "tile_small_windows": (5.5, 0.375),  # finding the tap takes as long as for four times the products
+    "tile_flat_f16": None,  # bound by the weights that it streams
+}
 
 
 class TileProduct(unittest.TestCase):
@@ -26,8 +39,10 @@ class TileProduct(unittest.TestCase):
     def test_the_loop_has_the_instructions_and_spills_nothing(self):
         for machine in ("a100", "h200"):
             _, cards = self.code_and_cards(machine)
-            self.assertEqual(sorted(c.kernel for c in cards), KERNELS)
+            self.assertEqual(sorted(c.kernel for c in cards), sorted(KERNELS + list(TILES)))
             for c in cards:
+                if c.kernel in TILES:
+                    continue
                 with self.subTest(machine + " " + c.kernel):
                     loop = c.regions[0]
                     self.assertEqual((c.spilled, c.stack, sum(c.local.values()), loop.kind), (0, 0, 0, "loop"))
@@ -36,6 +51,22 @@ class TileProduct(unittest.TestCase):
                     self.assertEqual(loop.matrix["LDGSTS"], 4)
                     self.assertEqual((loop.loads, loop.wide_bytes), (4, loop.load_bytes))  # no others, of 16 bytes
                     self.assertLessEqual(loop.instructions, INSTRUCTIONS_PER_PRODUCT * loop.matrix["HMMA"])
+
+    def test_tiles_of_programs_spend_few_instructions_beside_products(self):
+        for machine in ("a100", "h200"):
+            _, cards = self.code_and_cards(machine)
+            for c in cards:
+                if c.kernel not in TILES:
+                    continue
+                with self.subTest(machine + " " + c.kernel):
+                    self.assertEqual((c.spilled, c.stack, sum(c.local.values())), (0, 0, 0))
+                    if TILES[c.kernel] is None:
+                        continue
+                    instructions, loads = TILES[c.kernel]
+                    loop = c.regions[0]
+                    self.assertEqual(loop.matrix["LDSM"], loads * loop.matrix["HMMA"])
+                    self.assertEqual(loop.wide_bytes, loop.load_bytes)
+                    self.assertLessEqual(loop.instructions, instructions * loop.matrix["HMMA"])
 
     def test_results_are_stored_by_stmatrix_where_there_is_one(self):
         for machine, stores in (("a100", 0), ("h200", 3)):
