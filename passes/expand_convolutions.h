@@ -23,6 +23,7 @@
 //      the first spatial dimension is divided into at most 64 parts. The parts store their windows in one
 //      memory, one after the other, and their results in views of the result. Products with an epilogue, in
 //      regions, or into memory of others are not divided; nor are the sums of transposed convolutions.
+//   4. A convolution that a kernel of the target takes (`has_kernel`) stays; only its weights become rows.
 // Runs after choose_layouts, for the order of channels, and before fusion, so that the loops are fused like
 // any others.
 #pragma once

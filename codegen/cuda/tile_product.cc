@@ -127,6 +127,8 @@ bool takes_images(const ir::Graph& graph, const ir::Convolution& k) {
   if (k.transposed || of.spatial < 1 || of.spatial > 2 || !has_types(graph, k)) return false;
   const auto aligned = [](Expr e) { return ir::provably_multiple(e, kChunk); };
   if (!aligned(of.channels) || !aligned(of.filters) || !k.a.strides.back().is_constant(1)) return false;
+  // The kernel divides the depth by the channels.
+  if (ir::bounds(of.channels).min <= 0) return false;
   for (std::size_t d = 0; d < of.spatial; ++d) {
     const int most = rt::device::kMostTaps[d + 2 - of.spatial];
     if (!aligned(k.a.strides[d + 1]) || k.windows[d].taps > most) return false;

@@ -150,6 +150,8 @@ TEST_F(TileProducts, TakeConvolutionsWhoseWindowsWouldBeStored) {
   EXPECT_FALSE(taken("n, 14, 14, 16", "1, 1, 1, 16, 32", wide, "%x, %w"));  // pixels: a product
   EXPECT_FALSE(taken("n, 14, 14, 16", "1, 3, 3, 16, 32", wide, "%x, %w pad [1, 1]", "f32"));
   EXPECT_FALSE(taken("n, 14, 14, 12", "1, 3, 3, 12, 32", wide, "%x, %w pad [1, 1]"));
+  EXPECT_FALSE(taken("n, 14, 14, 0", "1, 3, 3, 0, 32", wide, "%x, %w pad [1, 1]"));
+  EXPECT_FALSE(taken("n, 14, 14, 8*n - 8", "1, 3, 3, 8*n - 8, 32", wide, "%x, %w pad [1, 1]"));
   EXPECT_FALSE(taken("n, 14, 14, 16", "1, 3, 3, 16, 36", "n, 14, 14, 36", "%x, %w pad [1, 1]"));
   EXPECT_FALSE(taken("n, 25, 14, 16", "1, 12, 3, 16, 32", wide, "%x, %w pad [0, 1]"));  // more taps than bits
   EXPECT_FALSE(taken("n, 14, 14, 16", "1, 3, 3, 16, 32", wide,
